@@ -84,7 +84,7 @@ compare: $(VENV)/.run
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
-	@$(PY) -m perfgate.systems.kafka.attached.clean_up '$(TARGET)' $(ARGS)
+	@$(PY) -m perfgate.systems.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
 	@$(PY) -m fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,6 +74,10 @@ class FakePulsar:
         self.token = ""
         """Required of each request, where there is one."""
         self.superuser = True
+        self.tenant_admin = True
+        self.name, self.metadata = "kpg", "127.0.0.1:2181"
+        self.sick: set[int] = set()
+        """Brokers that say they are ready, and whose health check fails."""
         self.down: set[int] = set()
         self.addresses: dict[int, str] = {}
         self.scheme = "http"
@@ -116,14 +120,20 @@ class FakePulsar:
                 if name not in self.partitions and local.rpartition("-partition-")[0] == "":
                     return (404, {"reason": "Topic not found"}), ""
                 return self._at(broker, name, request) or ((200, self._addresses(self.owner(local))), "")
+            case ["admin", "v2", "persistent", tenant, namespace]:
+                return self._listed(f"{tenant}/{namespace}", self.partitions), ""
             case ["admin", "v2", "persistent", tenant, namespace, local, *rest] if rest != ["partitions"]:
                 name = f"{tenant}/{namespace}/{local}"
                 if local == "partitioned":
-                    found = [f"persistent://{one}" for one in self.topics if one.startswith(f"{tenant}/{namespace}/")]
-                    return (200, found), ""
+                    return self._listed(f"{tenant}/{namespace}", self.topics), ""
                 return self._at(broker, name, request) or (self._of_partition(name, rest, request), "")
             case _:
                 return self._of_cluster(parts, broker, request), ""
+
+    def _listed(self, namespace: str, names: Iterable[str]) -> Answer:
+        if namespace not in self.namespaces:
+            return 404, {"reason": "Namespace not found"}
+        return 200, [f"persistent://{one}" for one in names if one.startswith(f"{namespace}/")]
 
     def _at(self, broker: int, name: str, request: Request) -> tuple[Answer, str] | None:
         if (owner := self.owner(name)) == broker or owner in self.down:
@@ -199,17 +209,23 @@ class FakePulsar:
     def _of_cluster(self, parts: list[str], broker: int, request: Request) -> Answer:
         match parts[2:], request.method:
             case ["clusters"], "GET":
-                return 200, ["kpg"]
+                return 200, [self.name]
             case ["brokers", "version"], "GET":
                 return 200, "4.0.8"
             case ["brokers", "ready"], "GET":
                 return 200, "ok"
-            case ["brokers", *_], _ if not self.superuser:
+            case ["brokers" | "bookies" | "broker-stats", *_], _ if not self.superuser:
                 return 403, {"reason": "This operation requires super-user access"}
+            case ["brokers", "internal-configuration"], "GET":
+                return 200, {"metadataStoreUrl": f"zk:{self.metadata}", "ledgersRootPath": "/ledgers"}
+            case ["broker-stats", "load-report"], "GET":
+                return 200, {"webServiceUrl": f"http://{self.addresses[broker]}", "cpu": {}, "bundles": []}
+            case ["bookies", "all"], "GET":
+                return 200, {"bookies": [{"bookieId": f"bookie-{number}:3181"} for number in (2, 0, 1)]}
             case ["brokers"], "GET":
                 return 200, [at for number, at in self.addresses.items() if number not in self.down]
             case ["brokers", "health"], "GET":
-                return 200, "ok"
+                return (500, {"reason": "no message came back"}) if broker in self.sick else (200, "ok")
             case ["brokers", "configuration"], "GET":
                 return 200, [name for name in self.static if name != "webServicePort"]
             case ["brokers", "configuration", "values"], "GET":
@@ -239,6 +255,8 @@ class FakePulsar:
                 return 404, "<html>nothing there</html>"
 
     def _of_namespace(self, name: str, rest: list[str], request: Request) -> Answer:
+        if not rest and request.method == "PUT" and not self.tenant_admin:
+            return 403, {"reason": "Unauthorized to validateTenantOperation for role [gate]"}
         if not rest and request.method == "PUT":
             if name in self.namespaces:
                 return 409, {"reason": "Namespace already exists"}

@@ -16,7 +16,8 @@ from tests.harness.run_gate import ROOT
 
 DOCUMENTED = (ROOT / "tests" / "harness" / "data" / "java_client_settings.txt").read_text().split()
 """What the producer's, consumer's and admin client's classes of kafka-clients 4.3.1 print as their documentation."""
-EXAMPLES = sorted((ROOT / "examples" / "targets").glob("*.toml"))
+EXAMPLES = sorted(set((ROOT / "examples" / "targets").glob("*.toml")) - {ROOT / "examples" / "targets" / "pulsar.toml"})
+"""Of Kafka."""
 HERE = "<!-- made by perfgate.systems.kafka.attached.java_settings -->"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

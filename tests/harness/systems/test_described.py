@@ -149,7 +149,7 @@ def test_what_is_redacted_does_not_hold_the_secret(value: str, before: str, afte
         ('[limits]\nbytes = "20 GB"\nmib-per-s = 5\n', "bootstrap-servers = None"),
         (LEAST.replace("20 GB", "20"), "must be a size"),
         (LEAST.replace("kafka-1:9093", "kafka-1"), "must name servers"),
-        ("bootstrap = 1\n" + LEAST, "unknown key 'bootstrap'; legal: name, bootstrap-servers"),
+        ("bootstrap = 1\n" + LEAST, "unknown key 'bootstrap'; legal: system, name, bootstrap-servers"),
         (LEAST + "byte-rate = 1\n", "[limits] has unknown key 'byte-rate'"),
         (LEAST + "[client]\nsasl.password = 'hunter2'\n", "[client] sasl: a setting's name is quoted"),
         (LEAST + "[client]\n'sasl.pasword' = 'x'\n", 'No such configuration property: "sasl.pasword"'),

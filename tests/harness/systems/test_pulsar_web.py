@@ -49,7 +49,7 @@ def test_another_broker_is_asked_where_one_is_gone_and_again_first(pulsar: FakeP
 
 def test_no_answer_is_perhaps_late(pulsar: FakePulsar) -> None:
     pulsar.down = {1, 2, 3}
-    with pytest.raises(BrokersFailedError, match="asking for the clusters: ") as caught:
+    with pytest.raises(BrokersFailedError, match="asking brokers for the clusters: ") as caught:
         Admin(pulsar.urls).clusters()
     assert caught.value.perhaps_late
 
@@ -113,7 +113,9 @@ def test_the_tokens_file_is_read_each_time(tmp_path: Path, pulsar: FakePulsar) -
 def test_an_internal_error_keeps_its_first_line_and_its_cause(pulsar: FakePulsar) -> None:
     trace = "\n --- An error ---\n\njava.lang.X\n\tat a.b(C.java:1)\nCaused by: no bookies\n"
     pulsar.first.append((lambda _: True, (500, {"reason": trace})))
-    with pytest.raises(FailedRequestError, match=r"asking for the clusters: --- An error ---; Caused by: no bookies"):
+    with pytest.raises(
+        FailedRequestError, match=r"asking brokers for the clusters: --- An error ---; Caused by: no bookies"
+    ):
         Admin(pulsar.urls).clusters()
 
 

@@ -31,8 +31,8 @@ from perfgate.systems.kafka.attached.java_properties import Convert, Translated,
 from perfgate.systems.kafka.client import iam
 
 _LEGAL = {
-    "": "name bootstrap-servers cluster-id brokers insecure profile kafka-version on-this-host dedicated topic-prefix "
-    "client zones limits broker-config prometheus faults",
+    "": "system name bootstrap-servers cluster-id brokers insecure profile kafka-version on-this-host dedicated "
+    "topic-prefix client zones limits broker-config prometheus faults",
     "zones": "cross-zone",
     "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
     "limits": "bytes mib-per-s read-mib-per-s partitions minutes under-replicated-partitions produce-error-rate "
@@ -40,6 +40,7 @@ _LEGAL = {
     "broker-config": "allowed",
 }
 LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
+SYSTEM = "kafka"
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
@@ -90,6 +91,8 @@ def load_target(path: Path, convert: Convert) -> DescribedTarget:
 def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
     tables = tables_of(document, LEGAL)
     top, zones, faults = tables[""], tables["zones"], tables["faults"]
+    if top.text("system", SYSTEM) != SYSTEM:
+        raise ConfigurationError(f'system = {document["system"]!r} must be "{SYSTEM}", {AT_THE_TOP}')
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
     prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
     client, left_out = _client(path.parent, Table(document, "client").values, convert)

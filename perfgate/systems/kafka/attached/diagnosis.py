@@ -6,11 +6,11 @@ librdkafka retries whatever goes wrong and then reports a time-out only.
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,19 @@ from confluent_kafka.admin import AdminClient
 
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
+from perfgate.systems.attached.diagnosis import Keys, context_of, problem_of
 from perfgate.systems.kafka.attached.client_settings import no_client
 from perfgate.systems.kafka.client.iam import with_tokens
 
-CONNECT_TIMEOUT_S = 5.0
 METADATA_TIMEOUT_S = 12.0
 TLS = ("ssl", "sasl_ssl")
-# OpenSSL's X509_V_ERR_* (x509_vfy.h)
-EXPIRED, NOT_YET_VALID, HOST_MISMATCH, IP_MISMATCH = 10, 9, 62, 64
+KEYS = Keys(
+    servers="bootstrap-servers",
+    protocol="security.protocol",
+    any_name='"ssl.endpoint.identification.algorithm" = "none"',
+    authority='"ssl.ca.location" (or ssl.truststore.location of the properties file)',
+    tls="ssl.* settings",
+)
 
 
 def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient, list[str]]:
@@ -36,69 +41,24 @@ def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient,
     """
     servers = bootstrap.split(",")
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
-        problems = [text for text in pool.map(lambda server: _problem(server, settings), servers) if text]
+        found = pool.map(lambda server: problem_of(server, partial(_context, settings), KEYS), servers)
+        problems = [text for text in found if text]
     if len(problems) == len(servers):
         raise ConfigurationError("; ".join(problems))
     return _logged_in(bootstrap, settings), problems
 
 
-def _problem(server: str, settings: Mapping[str, str]) -> str:
-    """The reason why this server cannot be used before anyone logs in; empty when it can."""
-    host, _, port = server.rpartition(":")
-    host = host.strip("[]")
-    try:
-        with socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S) as connection:
-            if settings.get("security.protocol", "plaintext").lower() in TLS:
-                _shake_hands(connection, host, settings)
-    except socket.gaierror:
-        return f"{server}: the host name does not resolve; check bootstrap-servers and the DNS of this machine"
-    except TimeoutError:
-        return (
-            f"{server}: no answer within {CONNECT_TIMEOUT_S:.0f} s; a firewall or a route drops what is sent there, or "
-            "the port belongs to something else"
-        )
-    except ConnectionRefusedError:
-        return f"{server}: nothing listens there (connection refused); check the port, and whether the broker runs"
-    except ssl.SSLCertVerificationError as error:
-        return f"{server}: {_certificate_problem(error, host)}"
-    except ssl.SSLError as error:
-        if error.reason in {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"}:
-            return f"{server}: the listener does not speak TLS; check security.protocol and the port"
-        return f"{server}: the TLS handshake failed ({error.reason}); check the certificates and ssl.* settings"
-    except OSError as error:
-        return f"{server}: {error.strerror or error}; check bootstrap-servers and the network of this machine"
-    return ""
-
-
-def _shake_hands(connection: socket.socket, host: str, settings: Mapping[str, str]) -> None:
-    context = ssl.create_default_context(
-        cafile=settings.get("ssl.ca.location") if Path(settings.get("ssl.ca.location", "/")).is_file() else None,
-        capath=settings.get("ssl.ca.location") if Path(settings.get("ssl.ca.location", "")).is_dir() else None,
-        cadata=settings.get("ssl.ca.pem"),
-    )
-    # As the clients look at certificates. From Python 3.13 on its default refuses authorities that all others accept,
-    # as those that state no key usage (VERIFY_X509_STRICT).
-    context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST
-    context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != "none"
-    if settings.get("enable.ssl.certificate.verification", "true") == "false":
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with context.wrap_socket(connection, server_hostname=host):
-        pass  # a broker that wants a certificate of ours says so later, at the log-in
-
-
-def _certificate_problem(error: ssl.SSLCertVerificationError, host: str) -> str:
-    if error.verify_code == EXPIRED:
-        return "the broker's certificate (or its issuer's) has expired; have it renewed"
-    if error.verify_code == NOT_YET_VALID:
-        return "the broker's certificate is not valid yet; check the clocks of this machine and the broker"
-    if error.verify_code in (HOST_MISMATCH, IP_MISMATCH):
-        return (
-            f"the broker's certificate is not for the name {host!r}; use the name it was made for in "
-            'bootstrap-servers or, knowing the risk, set "ssl.endpoint.identification.algorithm" = "none"'
-        )
-    return (
-        f"the broker's certificate is of an unknown issuer ({error.verify_message}); state the CA that signed it as "
-        '"ssl.ca.location" (or ssl.truststore.location of the properties file)'
+def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return the context of what these settings ask for; None: clear text."""
+    if settings.get("security.protocol", "plaintext").lower() not in TLS:
+        return None
+    location = settings.get("ssl.ca.location")
+    return context_of(
+        authorities=location if location and Path(location).is_file() else None,
+        folder=location if location and Path(location).is_dir() else None,
+        text=settings.get("ssl.ca.pem"),
+        names=settings.get("ssl.endpoint.identification.algorithm", "https") != "none",
+        verified=settings.get("enable.ssl.certificate.verification", "true") != "false",
     )
 
 

@@ -10,12 +10,13 @@ import statistics
 import struct
 import time
 
+from perfgate.host.connections import connect_ms
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 API_VERSIONS_KEY = 18
-SAMPLES, CLIENT_SAMPLES, CONNECTIONS = 30, 15, 7
+SAMPLES, CLIENT_SAMPLES = 30, 15
 OF_CLIENTS = "DescribeCluster by a client, its security included"
 OF_CONNECTIONS = "a TCP connection to each broker; the median"
 TIMEOUT_S = 5
@@ -58,23 +59,7 @@ def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
     """
     admin = admin_client(bootstrap, client)
     reported = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
-    return statistics.median(_connect_ms(node.host, node.port) for node in reported.nodes)
-
-
-def _connect_ms(host: str, port: int) -> float:
-    """Median time of a connection, without the look-up of the host's name, in ms."""
-    times = []
-    try:
-        *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        for _ in range(CONNECTIONS):
-            with socket.socket(*kind) as connection:
-                connection.settimeout(TIMEOUT_S)
-                begin = time.perf_counter()
-                connection.connect(address)
-                times.append(time.perf_counter() - begin)
-    except OSError as error:
-        raise BrokersFailedError(f"no connection to {host}:{port}: {error}", perhaps_late=True) from error
-    return statistics.median(times) * 1e3
+    return statistics.median(connect_ms(node.host, node.port) for node in reported.nodes)
 
 
 def _exchange(connection: socket.socket) -> float:

@@ -21,6 +21,15 @@ BOOKIES = re.compile(r"\d+=\[([^\]]*)\]")
 NAME = re.compile(r"(?P<domain>persistent)://(?P<tenant>[^/]+)/(?P<namespace>[^/]+)/(?P<local>[^/]+)")
 
 
+SECRETS = ("password", "secret", "token", "authparams", "authenticationparameters", "privatekey", "credential")
+"""In the names of settings whose values are secrets, which brokers report in clear text: none is read or changed."""
+
+
+def may_hold_a_secret(name: str) -> bool:
+    """Whether a setting of brokers is named like one that holds a secret."""
+    return any(word in name.lower() for word in SECRETS)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicName:
     """A topic's full name in parts. `namespace`: tenant/namespace."""
@@ -91,9 +100,10 @@ class Admin:
 
     # The cluster
 
-    def clusters(self) -> list[str]:
-        """Return the names of the clusters that these brokers know; with one of them, it is their own."""
-        return sorted(str(name) for name in self.web.get("/admin/v2/clusters", "asking for the clusters"))
+    def clusters(self, at: str = "") -> list[str]:
+        """Return the names of the clusters that a broker (base URL; empty: any) knows: of one, it is its own."""
+        found = self.web.ask("GET", "/admin/v2/clusters", f"asking {at or 'brokers'} for the clusters", at=at)
+        return sorted(str(name) for name in found)
 
     def version(self) -> str:
         """Return the release of the broker that answers, as in 4.0.8."""
@@ -107,6 +117,18 @@ class Admin:
         """Return all bookies that have ever registered (host:port), in order: those that are away too."""
         found = self.web.get("/admin/v2/bookies/all", "asking for the bookies")
         return sorted(str(one["bookieId"]) for one in found["bookies"])
+
+    def own_addresses(self, at: str) -> dict[str, str]:
+        """Return the addresses that a broker (base URL) has for itself: webServiceUrl, webServiceUrlTls,
+        pulsarServiceUrl, pulsarServiceUrlTls; those of another broker behind a proxy. Needs a superuser.
+        """
+        found = self.web.ask("GET", "/admin/v2/broker-stats/load-report", f"asking {at} for its load", at=at)
+        return {name: str(url) for name, url in found.items() if url and str(name).removesuffix("Tls").endswith("Url")}
+
+    def internal_configuration(self) -> dict[str, str]:
+        """Return where the cluster keeps its metadata (metadataStoreUrl, ledgersRootPath ...). Needs a superuser."""
+        path = "/admin/v2/brokers/internal-configuration"
+        return {str(name): str(value) for name, value in self.web.get(path, "asking for the metadata store").items()}
 
     def is_ready(self, at: str = "") -> bool:
         """Whether a broker (base URL; empty: any) says that it has started."""
@@ -136,6 +158,11 @@ class Admin:
         """
         found = self.web.ask("GET", "/admin/v2/brokers/configuration/runtime", "asking for settings", at=at)
         return {name: str(found[name]) for name in names if name in found}
+
+    def harmless_settings(self, at: str = "") -> dict[str, str]:
+        """Return what takes effect of all settings on a broker (base URL) but for those that may hold secrets."""
+        found = self.web.ask("GET", "/admin/v2/brokers/configuration/runtime", "asking for settings", at=at)
+        return {name: str(value) for name, value in found.items() if not may_hold_a_secret(name)}
 
     def set_dynamic(self, name: str, value: str) -> None:
         """Set it for all brokers, which take it some ms later."""
@@ -181,9 +208,10 @@ class Admin:
         """Return all policies of tenant/namespace, in the words of Pulsar's Policies."""
         return dict(self.web.get(f"/admin/v2/namespaces/{namespace}", f"asking for the policies of {namespace}"))
 
-    def properties(self, namespace: str) -> dict[str, str]:
-        """Return the properties that were given to tenant/namespace."""
-        found = self.web.get(f"/admin/v2/namespaces/{namespace}/properties", f"asking for properties of {namespace}")
+    def properties(self, namespace: str, at: str = "") -> dict[str, str]:
+        """Return the properties that were given to tenant/namespace; `at`: asked at this base URL alone."""
+        path, doing = f"/admin/v2/namespaces/{namespace}/properties", f"asking for properties of {namespace}"
+        found = self.web.ask("GET", path, doing, at=at)
         return {str(name): str(value) for name, value in (found or {}).items()}
 
     def set_policy(self, namespace: str, endpoint: str, value: object, method: str = "POST") -> None:

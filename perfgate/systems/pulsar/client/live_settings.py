@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, InterferedError
-from perfgate.systems.pulsar.client.admin import PRECONDITION, Admin
+from perfgate.systems.pulsar.client.admin import PRECONDITION, Admin, may_hold_a_secret
 from perfgate.systems.pulsar.client.http import RefusedError
 
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.05
-SECRETS = ("password", "secret", "token", "authparams", "authenticationparameters", "privatekey")
-"""In the names of settings whose values are secrets, which brokers report in clear text: none is read or changed."""
 Noted = Callable[[str, "str | None", str, str], None]
 """Called before a setting is first changed: name, dynamic value (None: none), effective value, new value."""
 
@@ -154,7 +152,7 @@ def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str
 
 def refuse_a_secret(name: str) -> None:
     """Raise ConfigurationError for a setting whose value is a secret."""
-    if any(word in name.lower() for word in SECRETS):
+    if may_hold_a_secret(name):
         raise ConfigurationError(f"{name} holds a secret: it is neither read from the brokers nor changed")
 
 

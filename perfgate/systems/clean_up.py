@@ -10,9 +10,7 @@ from perfgate.host.disk import state_dir
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import ExitCode
 from perfgate.model.secret import leave_no_core_dump, redacted
-from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.java_properties import key_stores_of_a_run
+from perfgate.systems.by_file import attached, load_described
 
 
 def main() -> int:
@@ -34,9 +32,12 @@ def main() -> int:
     target = None
     try:
         leave_no_core_dump()
-        described = load_target(arguments.target, key_stores_of_a_run())
-        target = ExternalTarget(
-            described, run_id="clean-up", manifests=state_dir() / "manifests", note=say, others_ended=arguments.others
+        target = attached(
+            load_described(arguments.target),
+            say,
+            run_id="clean-up",
+            manifests=state_dir() / "manifests",
+            others_ended=arguments.others,
         )
         left = target.clean_up(arguments.run)
     except ConfigurationError as error:

@@ -1,0 +1,1 @@
+"""Pulsar's brokers of others as a target, by a file."""

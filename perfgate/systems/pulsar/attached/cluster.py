@@ -1,0 +1,187 @@
+"""A Pulsar cluster of other owners: what may be done there, and how it is put back."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from perfgate.host.connections import connect_ms
+from perfgate.model import ClusterSpec, Link
+from perfgate.model.errors import TargetError
+from perfgate.model.target import PREFIX, Meter
+from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError
+from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.pulsar.attached.described import DescribedPulsar
+from perfgate.systems.pulsar.attached.nodes import Nodes, unhealthy, unwell
+from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
+from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_brokers, put
+from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S, OwnerWatch
+
+OF_CONNECTIONS = "a TCP connection to each server of the service URL; the median"
+ALL = "all"
+"""For which broker a dynamic setting is noted: it is one for the whole cluster."""
+SESSION = "metadataStoreSessionTimeoutMillis"
+
+
+class _Changed(NamedTuple):
+    """A setting of the brokers that was changed: its dynamic value (None: none), what took effect, the run's own."""
+
+    name: str
+    before: str | None
+    effective: str
+    value: str
+
+
+class AttachedPulsar(AttachedCluster):
+    """Pulsar's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        described: DescribedPulsar,
+        manifest: Manifest,
+        *,
+        admin: Admin,
+        nodes: Nodes,
+        namespace: str,
+        facts: Mapping[str, object],
+        meter: Meter | None = None,
+        ends_at: float = math.inf,
+        note: Callable[[str], None] = print,
+    ) -> None:
+        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, made by `apply_settings`."""
+        super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
+        self._described, self._admin, self._nodes, self._facts = described, admin, nodes, facts
+        self.prefix = f"persistent://{namespace}/{PREFIX}"
+        self._namespace = OwnNamespace(
+            admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)
+        )
+        self.faults = CommandFaults(
+            described.faults,
+            described.fault_timeout_s,
+            nodes.brokers,
+            manifest,
+            unwell=self._unwell_before_a_fault,
+            allowed=described.fault_brokers,
+            at_a_time=2 if described.two_down_allowed else 1,
+            seen=self._answers,
+            session_s=self._session_s,
+        )
+        addresses = {at: number for number, at in nodes.brokers.items()}
+        addresses |= {url.partition("://")[2]: number for number, url in nodes.urls.items()}
+        self._addresses = addresses
+        self._topics = TopicsOfRun(self, admin, addresses, self._require_same)
+        self._changed: list[_Changed] = []
+
+    def apply_settings(self) -> None:
+        """Make the run's namespace, and set the spec's broker settings, having noted what they were.
+
+        Raises ConfigurationError for a setting that the brokers do not know, or take at their start only.
+        """
+        self._namespace.make()
+        if self.spec.config:
+            self._live().change(self.spec.config)
+
+    def watch(self, topic: str, link: Link) -> OwnerWatch:
+        """Return a watch of the topic's state. Bookies count as there: whether they are cannot be seen from here."""
+        impatient = Admin(self._admin.web.urls, self._described.client, timeout_s=ANSWER_WITHIN_S, tries=1)
+        bookies = self._nodes.bookies
+        return OwnerWatch(impatient, topic, brokers=self._addresses, bookies=bookies, there=lambda: [*bookies.values()])
+
+    def topics(self) -> TopicsOfRun:
+        return self._topics
+
+    def live_settings(self) -> LiveSettings:
+        """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
+        return self._live()
+
+    def _live(self) -> LiveSettings:
+        return LiveSettings(self._admin, list(self._nodes.urls.values()), self._note, self._require_same, shared=True)
+
+    def _note(self, name: str, before: str | None, effective: str, value: str) -> None:
+        self._manifest.changes(ALL, name, before, effective, value)
+        self._changed.append(_Changed(name, before, effective, value))
+
+    def _require_same(self) -> None:
+        """Stop the run when the brokers are another cluster's. Raises TargetError; no answer is no difference."""
+        try:
+            self._namespace.require_same()
+        except OtherClusterError as error:
+            self.meter.stop(f"stopped at once: {error}")
+
+    def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
+        self._namespace.require_same()
+        admin = self._admin
+        if within_s is not None:
+            admin = Admin(self._admin.web.urls, self._described.client, timeout_s=within_s, tries=1)
+        return unwell(admin, self._nodes, excused)
+
+    def _unwell_before_a_fault(self) -> str:
+        return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes)
+
+    def _answers(self, address: str) -> bool:
+        """Whether a broker says at an address (host:port of its web service) that it is ready."""
+        url = next((self._nodes.urls.get(number, "") for number, at in self.addresses.items() if at == address), "")
+        return bool(url) and self._admin.is_ready(url)
+
+    def _session_s(self) -> float:
+        """How long a broker may be silent before the others take its topics, in s; 0 where that is not known."""
+        try:
+            found = self._admin.effective([SESSION], next(iter(self._nodes.urls.values()), ""))
+            return float(found.get(SESSION, 0)) / 1e3
+        except (TargetError, ValueError):
+            return 0.0
+
+    def _put_settings_back(self) -> list[str]:
+        left = []
+        for change in reversed(list(self._changed)):
+            was = "not set" if change.before is None else change.before
+            try:
+                self._require_same()
+                if words := put_back(self._admin, list(self._nodes.urls.values()), *change):
+                    with suppress(OSError):  # a terminal that is gone
+                        self._tell(words)
+            except Exception as error:  # whatever it is, the next step is tried
+                left.append(f"brokers may still have {change.name} = {change.value}, it was {was}: {error}")
+            else:
+                self._changed.remove(change)
+                with suppress(TargetError):  # a full disk keeps nothing else changed
+                    self._manifest.restored(ALL, change.name)
+        return left
+
+    def _delete_topics(self) -> list[str]:
+        try:
+            self._namespace.remove()
+        except Exception as error:  # whatever it is, it is tried again
+            return [f"namespace {self._namespace.name} may still be there: {error}"]
+        return []
+
+    def rtt_ms(self, link: Link) -> float:
+        """Median time of a connection to a server over this link: slow brokers make no path longer."""
+        servers = (one.rpartition(":") for one in self.bootstrap(link).partition("://")[2].rstrip("/").split(","))
+        return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in servers)
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self._facts, "rtt_of": OF_CONNECTIONS}
+
+
+def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | None, effective: str, value: str) -> str:
+    """Put back what a run has set to `value`, unless another client has changed it since; return a note where it has.
+
+    `brokers`: base URLs; those that are there all report it in the end. Raises TargetError and ConfigurationError.
+    """
+    now = admin.dynamic_values().get(name)
+    if now == before:
+        return ""
+    if now != value:
+        was = "not set" if before is None else before
+        return f"left {name} of the brokers alone: somebody has set it to {now} since; before the run it was {was}"
+    put(admin, name, before)
+    # One that is away finds the setting as it was when it starts again.
+    await_brokers(admin, [at for at in brokers if admin.is_ready(at)], {name: effective})
+    return ""

@@ -1,0 +1,252 @@
+"""The target file of real Pulsar brokers: read strictly, with its token in the environment or in a file of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perfgate.load.hosts_file import HostsFile
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import Secret, redacted
+from perfgate.model.structured import toml_of
+from perfgate.model.target import ACTIONS, PREFIX
+from perfgate.systems.attached.stated import is_elsewhere, resolved
+from perfgate.systems.attached.target_file import (
+    AT_THE_TOP,
+    CLEAR_URL,
+    FAULT_TIMEOUT_S,
+    MOST_BROKERS,
+    Described,
+    Table,
+    faults_of,
+    limits_of,
+    prometheus_of,
+    tables_of,
+)
+from perfgate.systems.pulsar.client.http import TLS_PLUGINS, TOKEN_PLUGINS, token_of
+
+SYSTEM = "pulsar"
+_LEGAL = {
+    "": "system name service-url admin-url tenant namespace-prefix cluster brokers bookies durability insecure profile "
+    "on-this-host dedicated client zones limits broker-config prometheus faults",
+    "zones": "cross-zone",
+    "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
+    "limits": "bytes mib-per-s read-mib-per-s partitions minutes produce-error-rate transactions time-outs",
+    "broker-config": "allowed",
+}
+LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
+TOKEN = "token"
+FLAGS = ("tlsAllowInsecureConnection", "tlsHostnameVerificationEnable")
+FILES = ("tlsTrustCertsFilePath", "tlsCertificateFilePath", "tlsKeyFilePath")
+CLIENT = (TOKEN, "authPlugin", "authParams", *FILES, *FLAGS)
+"""What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
+DURABILITIES = ("page cache", "fsync")
+"""How far a message's bytes are on a bookie when it is acknowledged: journalSyncData=false, or true."""
+SERVER = r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}"
+SERVICE_URL = re.compile(rf"(?P<scheme>pulsar(\+ssl)?)://(?P<servers>{SERVER}(,{SERVER})*)/?")
+ADMIN_URL = re.compile(rf"(?P<scheme>https?)://(?P<servers>{SERVER}(,{SERVER})*)/?")
+CLEAR_SERVICE = re.compile(r"pulsar://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|,|\Z))", re.IGNORECASE)
+NAME = re.compile(r"[-=:.\w]{1,60}")
+"""What Pulsar lets tenants, namespaces and clusters be called (NamedEntity)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedPulsar(Described):
+    """Pulsar's brokers as their file describes them. `bootstrap`: the service URL; `client`: the client's settings.
+
+    `cluster_id`: Pulsar's name of the cluster, which others may bear too. `bookies`: how many there are, where the
+    brokers do not say.
+    """
+
+    admin_urls: tuple[str, ...]
+    tenant: str
+    bookies: int = 0
+    durability: str = ""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Return host:port of each server of the service URL."""
+        return tuple(self.bootstrap.partition("://")[2].rstrip("/").split(","))
+
+    @property
+    def identity(self) -> str:
+        """Identity of the cluster before it is connected: this file, and the servers that it names."""
+        return f"{self.path.resolve()} {self.bootstrap} {','.join(self.admin_urls)}"
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """Return the checks that its connections lack, for a person."""
+        client, found = dict(self.client), []
+        over_tls = [url.startswith(("pulsar+ssl:", "https:")) for url in (self.bootstrap, *self.admin_urls)]
+        if not any(over_tls) and (stated := next((name for name in client if name.startswith("tls")), "")):
+            found.append(f"{stated} and the like have no effect: neither URL is of TLS")
+        if any(over_tls):
+            if client.get("tlsAllowInsecureConnection") == "true":
+                found.append("the brokers' certificates are not verified: whoever answers there is believed")
+            elif client.get("tlsHostnameVerificationEnable") == "false":
+                found.append("the host names in the brokers' certificates are not verified")
+        return tuple(found)
+
+    def namespace(self, run_id: str, number: int) -> str:
+        """Return the name of a namespace of a run, as tenant/namespace; `number`: of the run's clusters."""
+        return f"{self.tenant}/{self.topic_prefix}{PREFIX}{run_id}-{number}"
+
+
+def load_target(path: Path) -> DescribedPulsar:
+    """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
+    document = toml_of(path, f"target file {path}", missing="docs/targets.md has an example")
+    try:
+        return _described(path, document)
+    except ConfigurationError as error:
+        raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
+
+
+def for_load_hosts(described: DescribedPulsar, file: HostsFile | None) -> DescribedPulsar:
+    """Return the target as the hosts of the file need it; None: no file. Raises ConfigurationError.
+
+    Clients in a real other zone use the same servers as the others.
+    """
+    if file is None:
+        return described
+    if not file.here and (names := [name for name, _ in described.client if name in FILES]):
+        raise ConfigurationError(
+            f"target file {described.path}: {names[0]} names a file of this machine, which load hosts do not have; "
+            "libpulsar takes no certificate as a text: leave --hosts out, or use local:N"
+        )
+    return replace(described, cross_zone_bootstrap=described.bootstrap) if file.zones.real else described
+
+
+def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
+    tables = tables_of(document, LEGAL)
+    top, zones, faults = tables[""], tables["zones"], tables["faults"]
+    if top.text("system") != SYSTEM:
+        raise ConfigurationError(f'system = {document.get("system")!r} must be "pulsar" {AT_THE_TOP}')
+    prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
+    client = _client(path.parent, Table(document, "client").values)
+    service = _url(top.values, "service-url", SERVICE_URL, "pulsar+ssl://broker-1:6651,broker-2:6651")
+    admin = _url(top.values, "admin-url", ADMIN_URL, "https://broker-1:8443,https://broker-2:8443")
+    scheme, _, servers = admin.partition("://")
+    cross_zone = ""
+    if "cross-zone" in zones.values:
+        cross_zone = _url(zones.values, "cross-zone", SERVICE_URL, "pulsar+ssl://broker-1.zone-b:6651")
+    token = bool(token_of(client)) or client.get("authPlugin", "") in TOKEN_PLUGINS
+    _refuse_clear_token(
+        [service, cross_zone, *(f"{scheme}://{one}" for one in servers.split(","))],
+        token,
+        prometheus,
+        insecure=top.flag("insecure"),
+    )
+    durability = top.text("durability")
+    if durability not in ("", *DURABILITIES):
+        raise ConfigurationError(f"durability = {durability!r} must be {' or '.join(map(repr, DURABILITIES))}")
+    return DescribedPulsar(
+        name=top.text("name", path.stem, empty=False),
+        path=path,
+        bootstrap=service,
+        admin_urls=tuple(f"{scheme}://{one}" for one in servers.split(",")),
+        tenant=_name(top, "tenant"),
+        client=tuple(sorted(client.items())),
+        limits=limits_of(tables["limits"]),
+        cluster_id=_name(top, "cluster", needed=False),
+        brokers=top.count("brokers", MOST_BROKERS),
+        bookies=top.count("bookies", MOST_BROKERS),
+        durability=durability,
+        profile=top.text("profile"),
+        stated_on_this_host=top.flag("on-this-host") if "on-this-host" in document else None,
+        dedicated=top.flag("dedicated"),
+        topic_prefix=top.prefix("namespace-prefix"),
+        cross_zone_bootstrap=cross_zone,
+        broker_config_allowed=tables["broker-config"].flag("allowed"),
+        prometheus=prometheus,
+        faults=faults_of(faults.values),
+        fault_timeout_s=faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
+        fault_brokers=faults.ids("brokers"),
+        two_down_allowed=faults.flag("two-down"),
+    )
+
+
+def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
+    """Return the client's settings; the token, wherever it is kept, as `authParams`."""
+    for name in table:
+        if name in LEGAL[""]:
+            raise ConfigurationError(f"[client] {name}: it stands {AT_THE_TOP}")
+        if name not in CLIENT:
+            raise ConfigurationError(
+                f"[client] unknown key {name!r}; legal: {', '.join(CLIENT)}; what a producer or consumer does is the "
+                f"scenario's: --set producer.{name}=VALUE, or a change file for --compare"
+            )
+    values = {name: resolved(folder, name, value) for name, value in table.items()}
+    for name in FLAGS:
+        if values.get(name, "true") not in ("true", "false"):
+            raise ConfigurationError(f"[client] {name} must be true or false")
+    for name in FILES:
+        if name in values:
+            file = (folder / values[name]).expanduser()
+            if not file.is_file():
+                raise ConfigurationError(f"[client] {name}: there is no file {file}")
+            values[name] = str(file.resolve())
+    if TOKEN in values:
+        if "authPlugin" in values or "authParams" in values:
+            raise ConfigurationError("[client] token stands for authPlugin and authParams: state one or the other")
+        stated = values.pop(TOKEN).strip()
+        if not stated or not stated.isascii() or not stated.isprintable() or " " in stated:
+            raise ConfigurationError("[client] token must be a text of one word")
+        Secret(stated)  # it may be printed without what stands before it
+        values |= {"authPlugin": TOKEN_PLUGINS[1], "authParams": Secret(f"token:{stated}")}
+    elif "authParams" in values:
+        stated = values["authParams"]
+        if not (stated.startswith("file:") and not is_elsewhere(table["authParams"])):
+            Secret(stated.removeprefix("token:"))
+            values["authParams"] = Secret(stated)
+    if (plugin := values.get("authPlugin", "")) and plugin not in (*TOKEN_PLUGINS, *TLS_PLUGINS):
+        raise ConfigurationError(
+            f"[client] authPlugin {plugin!r}: the suite's clients log in by {', '.join((*TOKEN_PLUGINS, *TLS_PLUGINS))}"
+        )
+    if plugin in TLS_PLUGINS and not {"tlsCertificateFilePath", "tlsKeyFilePath"} <= set(values):
+        raise ConfigurationError(f"[client] authPlugin {plugin!r} needs tlsCertificateFilePath and tlsKeyFilePath")
+    return values
+
+
+def _url(table: Mapping[str, Any], key: str, legal: re.Pattern[str], example: str) -> str:
+    """Return a URL of one or several servers, with its scheme once. Raises ConfigurationError for anything else."""
+    value = table.get(key, "")
+    texts = value if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ConfigurationError(f'{key} = {value!r} must be as in "{example}"')
+    stated = ",".join(texts).strip()
+    if "@" in stated:
+        raise ConfigurationError(f"{key} must be without a user and a password")
+    scheme = stated.partition("://")[0]
+    joined = ",".join(one.strip().removeprefix(f"{scheme}://").rstrip("/") for one in stated.split(","))
+    if not legal.fullmatch(f"{scheme}://{joined}"):
+        raise ConfigurationError(f'{key} = {value!r} must be as in "{example}"')
+    return f"{scheme}://{joined}"
+
+
+def _name(table: Table, key: str, *, needed: bool = True) -> str:
+    value = table.text(key)
+    if (needed or value) and not NAME.fullmatch(value):
+        raise ConfigurationError(f"{key} = {value!r} must be a name as Pulsar has them: letters, digits and - = : . _")
+    return value
+
+
+def _refuse_clear_token(urls: Sequence[str], token: bool, prometheus: Mapping[str, Any], *, insecure: bool) -> None:
+    secret = any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+    clear = [url for url in urls if _is_clear(url)] if token else []
+    if secret and CLEAR_URL.match(str(prometheus.get("url", ""))):
+        clear.append("[prometheus] url")
+    if clear and not insecure:
+        raise ConfigurationError(
+            f"{clear[0]}: a token or password would go there in clear text: use pulsar+ssl and https, or, knowing that "
+            f"anyone on the way can read it, state insecure = true {AT_THE_TOP}"
+        )
+
+
+def _is_clear(url: str) -> bool:
+    """Whether what is sent to one of its servers can be read on the way; this machine's loopback is none."""
+    scheme, _, servers = url.partition("://")
+    each = [f"{scheme}://{server}" for server in servers.split(",")]
+    return any(CLEAR_SERVICE.match(one) or CLEAR_URL.match(one) for one in each)

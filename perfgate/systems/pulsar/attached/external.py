@@ -1,0 +1,215 @@
+"""Real Pulsar brokers as targets: a run leaves nothing behind there and keeps the limits of its file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Unpack
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.attached.cluster import BACK_S
+from perfgate.systems.attached.diagnosis import Keys, context_of, problem_of
+from perfgate.systems.attached.limits import no_fault
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.attached.target import AttachedTarget, Permitted
+from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
+from perfgate.systems.pulsar.attached.described import DescribedPulsar
+from perfgate.systems.pulsar.attached.leftovers import PulsarCleaner
+from perfgate.systems.pulsar.attached.limits import beyond, lacks_nodes, lacks_permission
+from perfgate.systems.pulsar.attached.nodes import (
+    DENIED,
+    Nodes,
+    gone,
+    nodes_of,
+    refuse_another_number,
+    refuse_others,
+    settings_digest,
+    unhealthy,
+    unwell,
+)
+from perfgate.systems.pulsar.attached.trial import Trials
+from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.http import RefusedError
+
+LOOK_AGAIN_S = 0.5
+LOOK_WITHIN_S = 5.0
+"""A cluster whose state takes longer to ask for cannot be watched, and is refused."""
+BLIND = "whether a fault hits others cannot be seen: it needs a superuser's role (docs/targets.md)"
+KEYS = Keys(
+    servers="admin-url and service-url",
+    protocol="the scheme of admin-url and service-url",
+    any_name="tlsHostnameVerificationEnable = false",
+    authority="tlsTrustCertsFilePath",
+    tls="the tls settings of [client]",
+)
+
+
+class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
+    """Attaches to Pulsar's described brokers; see :class:`perfgate.model.target.Target`."""
+
+    def __init__(
+        self, described: DescribedPulsar, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
+    ) -> None:
+        """See :class:`AttachedTarget`."""
+        super().__init__(described, PulsarCleaner(described, note), note=note, **permitted)
+        self._described = described
+        self._nodes: Nodes | None = None
+        self._admin: Admin | None = None
+        self._version, self._settings = "", ""
+        self._trials: Trials | None = None
+        self._number = 0
+        """Of the run's namespaces."""
+
+    def _connected(self) -> Admin:
+        described = self._described
+        problems = {url: text for url in described.admin_urls if (text := self._problem(url))}
+        for words in described.weaknesses:
+            self._note(f"note: {words}")
+        if len(problems) == len(described.admin_urls):
+            raise ConfigurationError("; ".join(problems.values()))
+        for problem in problems.values():
+            self._note(f"note: {problem}; going on with the other addresses")
+        admin = Admin([url for url in described.admin_urls if url not in problems], described.client)
+        self._learn(admin, set())
+        assert self._nodes is not None
+        words = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
+        self._note(f"cluster {self._nodes.name}: {words}" if words else f"note: {self._nodes.blind}")
+        return admin
+
+    def _problem(self, url: str) -> str:
+        """Return why this address of the web service cannot be used; empty when it can."""
+        scheme, _, server = url.partition("://")
+        client = dict(self._described.client)
+        context = partial(
+            context_of,
+            authorities=client.get("tlsTrustCertsFilePath"),
+            names=client.get("tlsHostnameVerificationEnable", "true") == "true",
+            verified=client.get("tlsAllowInsecureConnection", "false") != "true",
+        )
+        if text := problem_of(server, context if scheme == "https" else lambda: None, KEYS):
+            return text
+        try:
+            Admin([url], self._described.client, tries=1).clusters()
+        except RefusedError as refused:
+            if refused.status in DENIED:
+                return (
+                    f"{url}: the broker refused the log-in: {refused.reason}; check the token of [client], whether it "
+                    "has expired, and authPlugin"
+                )
+            return f"{url}: {refused}; check that admin-url is the web service of a Pulsar broker"
+        except TargetError as error:
+            return f"{url}: {error}"
+        return ""
+
+    def _learn(self, admin: Admin, back: set[int]) -> None:
+        """Learn which cluster this is and which brokers it has; those that are `back` are waited for."""
+
+        def all_there() -> None:
+            nodes = nodes_of(admin, self._described, self._nodes)
+            if missing := sorted(back - set(nodes.brokers)) if nodes.brokers else []:
+                raise NotYet(f"it does not count broker {missing[0]}, which was brought back")
+            self._nodes, self._brokers, self._cluster_id = nodes, nodes.brokers, nodes.id
+
+        poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
+
+    def _refuse_others(self, admin: Admin) -> None:
+        assert self._nodes is not None
+        refuse_others(admin, self._described, self._nodes)
+
+    def _attach(self, admin: Admin) -> None:
+        """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
+        self._learn(admin, self._enter_clean(admin))
+        assert self._nodes is not None
+        refuse_another_number(self._described, self._nodes)
+        self._version = admin.version()
+        began = time.monotonic()
+        reason = unwell(admin, self._nodes)
+        if (took := time.monotonic() - began) > LOOK_WITHIN_S:
+            raise ConfigurationError(
+                f"{self._described.name}: the brokers took {took:.1f} s to tell their state (at most {LOOK_WITHIN_S:g} "
+                "s): a run could not be stopped in time when it does them harm"
+            )
+        reason = reason or unhealthy(admin, self._nodes)
+        if reason and not self._unhealthy_is_fine:
+            raise ConfigurationError(
+                f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
+                "cluster; wait until it is well, or start all the same with --allow-unhealthy"
+            )
+        trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
+        trials.check_permissions()
+        self._settings = settings_digest(admin, self._nodes)
+        self._admin, self._trials = admin, trials
+
+    def _make(self, spec: ClusterSpec, manifest: Manifest) -> AttachedPulsar:
+        assert self._nodes is not None
+        assert self._admin is not None
+        self._number += 1
+        return AttachedPulsar(
+            spec,
+            self._described,
+            manifest,
+            admin=self._admin,
+            nodes=self._nodes,
+            namespace=self._described.namespace(self._run_id, self._number),
+            facts=self.facts(spec),
+            meter=self._meter,
+            ends_at=self._ends_at,
+            note=self._note,
+        )
+
+    def is_that_of(self, cluster_id: str) -> bool:
+        try:
+            admin = Admin(self._described.admin_urls[:1], self._described.client)
+            return nodes_of(admin, self._described).id == cluster_id
+        except TargetError:
+            return False
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        nodes = self._nodes or Nodes(id="", name="")
+        return {
+            "kind": self.kind,
+            "name": self._described.name,
+            "system": "pulsar",
+            "pulsar_version": self._version,
+            "brokers": len(nodes.brokers) or self._described.brokers,
+            "bookies": len(nodes.bookies) or self._described.bookies,
+            "durability": self._described.durability or "unknown",
+            "cluster_id": self._cluster_id,
+            "connection_digest": self._described.connection_digest,
+            "config_digest": self._settings,
+            "no_usage": "" if self._described.prometheus else NO_USAGE,
+        }
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        nodes = self._nodes or Nodes(id="", name="")
+        brokers = len(nodes.brokers) or self._described.brokers
+        if lacking := lacks_nodes(scenario, brokers, len(nodes.bookies) or self._described.bookies):
+            return lacking
+        if isinstance(scenario, FaultScenario) and (
+            reason := no_fault(
+                scenario,
+                self._described,
+                self._brokers,
+                allowed=self._faults_allowed,
+                blind=BLIND if self._nodes and self._nodes.blind else "",
+            )
+        ):
+            return reason
+        reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
+        reason = reason or beyond(self._described.limits, scenario)
+        tried = self._trials is not None and not (reason or scenario.refusal)
+        return self._trials.refusal(scenario.topic) if self._trials and tried else reason
+
+    def gone(self) -> str:
+        """Return which brokers of the start do not answer any more; empty where all do."""
+        if self._admin is None or self._nodes is None or not self._nodes.brokers:
+            return ""
+        return gone(self._admin, self._described, self._nodes)
+
+    def _plain(self, spec: ClusterSpec) -> ClusterSpec:
+        """Return the spec without what differs on real brokers; whether bookies write through is their owner's."""
+        return replace(super()._plain(spec), bookies=0, bookie_config=())

@@ -1,0 +1,124 @@
+"""Limits on real Pulsar brokers: which scenarios keep those of the target file, which settings may be changed there.
+
+The tables stand in docs/safety.md too. Of the brokers' dynamic settings only those of BOUNDED_OF_BROKERS are ever
+changed; namespace policies are of the run's own namespace, which goes with what is in it.
+"""
+
+from __future__ import annotations
+
+from perfgate.model import CROSS_ZONE, MIB, Scenario
+from perfgate.model.target import OfCluster
+from perfgate.systems.attached.limits import Rule, another_kind, beyond_limits, never_set, number_of
+from perfgate.systems.attached.target_file import Limits
+from perfgate.systems.pulsar.attached.described import DescribedPulsar
+
+MOST_KEPT_S = 8 * 3600
+"""How long a namespace that cannot be deleted may keep what it holds: twice as long as endurance-4h lasts."""
+BOOKIE, SYNC = "bookie.", "journalSyncData"
+
+NEVER_OF_BROKERS = (
+    Rule(
+        ("*retention*", "ttlDuration*", "*backlogQuota*", "*InactiveTopic*", "compaction*", "*Offload*"),
+        "messages of others are deleted, refused or moved, and putting back brings none back",
+    ),
+    Rule(("loadBalancer*", "loadManager*", "namespaceBundle*", "defaultNumberOf*"), "topics of others change brokers"),
+    Rule(("max*", "*PerTopic*", "*PerIp*", "dispatchThrottling*", "*Throttling*"), "clients of others are held up"),
+    Rule(("allowAuto*", "*Allowed", "*Enabled"), "what others may do, and how their messages are kept, changes"),
+    Rule(
+        ("*Class*", "*Provider*", "*interceptor*", "*FilterNames", "superUserRoles", "proxyRoles", "cluster*"),
+        "brokers load code, or let others in",
+    ),
+)
+BOUNDED_OF_BROKERS = (
+    Rule(
+        ("dispatcherMaxReadBatchSize", "dispatcherMaxRoundRobinBatchSize", "dispatcherMinReadBatchSize"),
+        "memory of each read, of every topic",
+        least=1,
+        most=1000,
+    ),
+    Rule(("dispatcherMaxReadSizeBytes",), "memory of each read, of every topic", least=64 * 1024, most=16 * MIB),
+    Rule(("managedLedgerCacheEvictionTimeThresholdMillis",), "readers of others find less", least=100, most=10_000),
+    Rule(
+        ("dispatcherReadFailureBackoffInitialTimeInMs", "dispatcherReadFailureBackoffMandatoryStopTimeInMs"),
+        "readers of others wait so long",
+        least=0,
+        most=60_000,
+    ),
+)
+OWN_OF_NAMESPACES = Rule(
+    (
+        "compactionThreshold",
+        "deduplicationEnabled",
+        "dispatchThrottling*",
+        "ensemble",
+        "managedLedgerMaxMarkDeleteRate",
+        "maxUnackedMessages*",
+        "publishThrottling*",
+        "subscriptionDispatchThrottling*",
+    ),
+    "concerns the run's own messages alone, which go with the namespace",
+)
+
+
+def never_of_brokers(name: str, value: str) -> str | None:
+    """The reason why a run never sets a broker setting to this value on brokers that others share."""
+    rule = next((rule for rule in BOUNDED_OF_BROKERS if rule.has(name)), None)
+    return never_set(name, value, () if rule else NEVER_OF_BROKERS, BOUNDED_OF_BROKERS)
+
+
+def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | None:
+    """The reason why the scenario means nothing on a cluster of so many nodes (0: not known); None when it does."""
+    factor = dict(scenario.factor)
+    for what, path, there in (("brokers", "cluster.brokers", brokers), ("bookies", "cluster.bookies", bookies)):
+        if there and int(asked := factor.get(path, there)) != there:
+            return OfCluster(f"it is about {asked} {what}, and the cluster has {there}")
+    if not bookies:
+        return None
+    needed = max(scenario.topic.ensemble, scenario.topic.replication_factor)
+    if scenario.refusal and needed <= bookies:
+        return OfCluster(f"its ensemble of {needed} is to be refused, and the cluster has {bookies} bookies")
+    if needed > bookies and not scenario.refusal:
+        return OfCluster(f"it needs {needed} bookies, and the cluster has {bookies}")
+    return None
+
+
+def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_config_allowed: bool) -> str | None:
+    """The zone or setting that the target file and the run's options do not give; None when they do."""
+    if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
+        return "no client in the other zone: the target file states no [zones] cross-zone"
+    if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
+        return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    for name, value in scenario.factor:
+        if name.startswith(BOOKIE) and not (
+            name == f"{BOOKIE}{SYNC}" and described.durability == ("fsync" if value == "true" else "page cache")
+        ):
+            return f"{name} = {value}: bookies take it at their start only, and real ones are not this suite's to start"
+    for name, value in scenario.cluster.config:
+        if reason := never_of_brokers(name, value):
+            return reason
+    if scenario.cluster.config and not broker_config_allowed:
+        return (
+            "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
+            "--allow-broker-config"
+        )
+    return None
+
+
+def beyond(limits: Limits, scenario: Scenario) -> str | None:
+    """The limit that the scenario would exceed, or what else it asks of the brokers; None when it keeps all.
+
+    The rate of a capped load and of a ramp is lowered to the limits instead.
+    """
+    if reason := another_kind(scenario):
+        return reason
+    topic = dict(scenario.topic.config)
+    kept = {
+        "messageTTLInSeconds": number_of(topic.get("messageTTLInSeconds", 1)),
+        "retentionTimeInMinutes": number_of(topic.get("retentionTimeInMinutes", 1)) * 60,
+    }
+    for name, seconds in kept.items():
+        if not 0 < seconds <= MOST_KEPT_S:
+            return (
+                f"a namespace that cannot be deleted may keep what it holds for {MOST_KEPT_S // 3600} h at most: {name}"
+            )
+    return beyond_limits(limits, scenario, of_transactions="brokers keep the state of transactions")

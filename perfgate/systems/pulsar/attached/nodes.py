@@ -1,0 +1,194 @@
+"""Who is in a Pulsar cluster of other owners, what can be seen of it, and whether it is well."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.pulsar.attached.described import DescribedPulsar
+from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.http import RefusedError
+
+DENIED = (401, 403)
+FIRST_BOOKIE = 11
+"""Ids of brokers begin with 1, those of bookies here, as in the suite's own clusters."""
+THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
+"""Time for a broker to register again, as after a rolling restart by others."""
+NO_SUPERUSER = (
+    "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen (docs/targets.md)"
+)
+OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId", "numHttpServerThreads", "haProxy")
+"""What settings begin with that differ from broker to broker and do not change their speed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nodes:
+    """The nodes of one cluster, in order of their names. `id`: of the cluster, by its name and where its metadata is.
+
+    `brokers`: host:port of their web service by id; empty where the role is no superuser. `urls`: base URLs of those
+    that answer there, by id. `bookies`: ids by host:port, those that are away too.
+    """
+
+    id: str
+    name: str
+    brokers: Mapping[int, str] = field(default_factory=dict)
+    urls: Mapping[int, str] = field(default_factory=dict)
+    bookies: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def blind(self) -> str:
+        """Why it cannot be seen whether brokers are gone; empty: it can."""
+        return "" if self.brokers else NO_SUPERUSER
+
+
+def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes | None = None) -> Nodes:
+    """Return the cluster's nodes. `known`: of an earlier look, whose ids stay. Raises TargetError."""
+    clusters = [name for name in admin.clusters() if name != "global"]
+    stated = described.cluster_id
+    name = stated if stated in clusters else ",".join(clusters)
+    where: str
+    try:
+        inside = admin.internal_configuration()
+        where = f"{inside.get('metadataStoreUrl')} {inside.get('ledgersRootPath')}"
+        active, bookies = admin.brokers(), admin.bookies()
+    except RefusedError as refused:
+        if refused.status not in DENIED:
+            raise
+        return Nodes(id=_id(name, " ".join(sorted(described.admin_urls))), name=name)
+    brokers = {number: at for number, at in (known.brokers if known else {}).items() if at in active}
+    free = (number for number in range(1, 1_000_000) if number not in brokers)
+    for at in active:
+        if at not in brokers.values():
+            brokers[next(free)] = at
+    known_urls = urls_of(admin, described, active)
+    urls = {number: known_urls[at] for number, at in sorted(brokers.items()) if at in known_urls}
+    return Nodes(
+        id=_id(name, where),
+        name=name,
+        brokers=MappingProxyType(dict(sorted(brokers.items()))),
+        urls=MappingProxyType(urls),
+        bookies=MappingProxyType({at: FIRST_BOOKIE + number for number, at in enumerate(bookies)}),
+    )
+
+
+def _id(name: str, where: str) -> str:
+    return f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
+
+
+def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]) -> dict[str, str]:
+    """Return the base URL at which each broker (host:port of its web service) answers; none for one that does not.
+
+    A broker that speaks TLS and clear text is listed with the port of the latter, and says where the other one is.
+    """
+    scheme = described.admin_urls[0].partition("://")[0]
+    known: dict[str, str] = {}
+    for at in (*described.admin_urls, *(f"{scheme}://{address}" for address in addresses)):
+        if at.partition("://")[2] in known:
+            continue
+        try:
+            own = admin.own_addresses(at)
+        except TargetError:
+            continue
+        url = own.get("webServiceUrlTls" if scheme == "https" else "webServiceUrl", at)
+        known |= {own[name].partition("://")[2]: url for name in ("webServiceUrl", "webServiceUrlTls") if name in own}
+    return {address: known[address] for address in addresses if address in known}
+
+
+def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
+    """Return what is wrong with the brokers; empty where all of the start, but for those `excused`, take part.
+
+    Raises TargetError without an answer. Of a role that is no superuser: whether a broker says that it is ready.
+    """
+    if not nodes.brokers:
+        if admin.is_ready():
+            return ""
+        raise TargetError("no broker says that it is ready")
+    active = set(admin.brokers())
+    if gone := [number for number, at in nodes.brokers.items() if at not in active and number not in excused]:
+        return f"{_listed(nodes, gone)} no longer takes part in the cluster"
+    silent = [n for n, url in nodes.urls.items() if n not in excused and not admin.is_ready(url)]
+    return f"{_listed(nodes, silent)} does not say that it is ready" if silent else ""
+
+
+def unhealthy(admin: Admin, nodes: Nodes) -> str:
+    """Return what a health check of each broker says is wrong: it writes a message and reads it. Needs a superuser."""
+    for number, url in nodes.urls.items():
+        try:
+            admin.check_health(url)
+        except TargetError as error:
+            return f"{_listed(nodes, [number])}: {error}"
+    return ""
+
+
+def _listed(nodes: Nodes, numbers: Collection[int]) -> str:
+    return ", ".join(f"broker {number} ({nodes.brokers[number]})" for number in numbers)
+
+
+def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> None:
+    """Raise ConfigurationError when the file names another cluster, or one of its addresses is another's.
+
+    A silent address is none. Names are compared here, before anything is made; a mark that the run makes is, later.
+    """
+    if described.cluster_id and nodes.name != described.cluster_id:
+        raise ConfigurationError(
+            f"{described.path}: cluster is {described.cluster_id}, and these brokers are of cluster {nodes.name}: "
+            "nothing was done to them"
+        )
+    for url in described.admin_urls:
+        try:
+            found = [name for name in admin.clusters(url) if name != "global"]
+        except TargetError:
+            continue
+        if nodes.name not in (*found, ",".join(found)):
+            raise ConfigurationError(
+                f"{described.path}: its addresses are not of one cluster: {url} of {', '.join(found)}, the others of "
+                f"{nodes.name}; nothing was done to them"
+            )
+
+
+def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
+    """Raise ConfigurationError when the file states another number of brokers or bookies than there are."""
+    for what, stated, there in (
+        ("brokers", described.brokers, len(nodes.brokers)),
+        ("bookies", described.bookies, len(nodes.bookies)),
+    ):
+        if stated and there and stated != there:
+            raise ConfigurationError(
+                f"{described.path}: {what} = {stated}, and the cluster has {there}: wait until all are there, or state "
+                "the number that there are"
+            )
+
+
+def gone(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> str:
+    """Return how the brokers differ from those of the start, or that no answer came; empty where they do not."""
+
+    def same() -> None:
+        now = nodes_of(admin, described, nodes)
+        if set(now.brokers.values()) != set(nodes.brokers.values()):
+            raise NotYet(f"brokers {_names(nodes)} at the start of the run, and {_names(now)} at its end")
+
+    try:
+        poll_until("the brokers are not those of the start", same, within_s=THERE_WITHIN_S, every_s=ASK_EVERY_S)
+    except TargetError as error:
+        return str(error)
+    return ""
+
+
+def _names(nodes: Nodes) -> str:
+    return ", ".join(sorted(nodes.brokers.values()))
+
+
+def settings_digest(admin: Admin, nodes: Nodes) -> str:
+    """Digest of the brokers' settings that bear on speed, without secrets; empty where they are not told."""
+    found: set[tuple[str, Any]] = set()
+    try:
+        for url in nodes.urls.values():
+            found |= {pair for pair in admin.harmless_settings(url).items() if not pair[0].startswith(OF_ONE)}
+    except TargetError:
+        return ""
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:12] if found else ""

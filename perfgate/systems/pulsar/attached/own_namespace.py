@@ -1,0 +1,148 @@
+"""The namespace of a run on brokers that others own: noted before it is made, known by a property, removed with all.
+
+Its property has a number that no other namespace can have, so that neither a namespace of the same name nor another
+cluster is taken for it. Should everything else fail, the brokers themselves drop what a run has written after an hour.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import TopicSpec
+from perfgate.model.errors import TargetError
+from perfgate.systems.attached.cluster import OtherClusterError
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.pulsar.client.admin import CONFLICT, NOT_FOUND, Admin, TopicName
+from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
+from perfgate.systems.pulsar.client.topics import Checked, Topics
+
+PROPERTY = "kafka-perf-gate"
+KEPT_S = 3600
+BUNDLES_PER_BROKER, FEWEST_BUNDLES = 4, 12
+"""With 12 bundles three partitions had three owners of three brokers (tried on 4.0.8)."""
+GONE_WITHIN_S, ASK_EVERY_S = 30.0, 0.2
+MOST_QUOTA = 2**62
+"""Bytes, where a file's limit has no end."""
+
+
+class OwnNamespace:
+    """One namespace of the run's."""
+
+    def __init__(self, admin: Admin, name: str, manifest: Manifest, *, most_bytes: float, brokers: int = 0) -> None:
+        """`name`: tenant/namespace; `most_bytes`: that each of its topics may hold; `brokers`: 0 where not known."""
+        self._admin, self.name, self._manifest = admin, name, manifest
+        self._most_bytes, self._brokers = most_bytes, brokers
+        self.id = uuid.uuid4().hex
+        self._made = False
+
+    def make(self) -> None:
+        """Note it, then make it. Raises TargetError where it cannot be noted, RefusedError with the brokers' words."""
+        self._manifest.made(self.name, self.id)
+        self._made = True
+        try:
+            self._admin.create_namespace(self.name, self._policies())
+        except RefusedError:
+            self._made = False
+            with suppress(TargetError):
+                self._manifest.gone(self.name)
+            raise
+
+    def require_same(self, at: str = "") -> None:
+        """Raise OtherClusterError where the brokers (at this base URL; empty: any) do not have it; no answer is fine.
+
+        The names of the servers may lead elsewhere while a run lasts.
+        """
+        if self._made and (words := not_the_same(self._admin, self.name, self.id, at)):
+            raise OtherClusterError(words)
+
+    def remove(self) -> None:
+        """Delete it with all its topics; one that is gone already is none. Raises TargetError."""
+        if self._made:
+            self.require_same()
+            remove(self._admin, self.name)
+            self._made = False
+        with suppress(TargetError):  # a full disk keeps no other thing there
+            self._manifest.gone(self.name)
+
+    def _policies(self) -> dict[str, object]:
+        quota = {
+            "limitSize": int(min(self._most_bytes, MOST_QUOTA)),
+            "limitTime": -1,
+            "policy": "producer_exception",
+        }
+        return {
+            "properties": {PROPERTY: self.id},
+            "bundles": {"numBundles": max(FEWEST_BUNDLES, BUNDLES_PER_BROKER * self._brokers)},
+            "message_ttl_in_seconds": KEPT_S,
+            "retention_policies": {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0},
+            "backlog_quota_map": {"destination_storage": quota},
+            "inactive_topic_policies": {
+                "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
+                "maxInactiveDurationSeconds": KEPT_S,
+                "deleteWhileInactive": True,
+            },
+            "autoTopicCreationOverride": {"allowAutoTopicCreation": False},
+        }
+
+
+def not_the_same(admin: Admin, name: str, id_: str, at: str = "") -> str:
+    """Return how the namespace that brokers have of this name is not the one of this id; empty: it is, or no answer."""
+    try:
+        found = admin.properties(name, at)
+    except RefusedError as refused:
+        if refused.status != NOT_FOUND:
+            return ""
+        return (
+            f"{at or 'the brokers'} do not have namespace {name}, which the run made: somebody deleted it, or the "
+            "names of the servers lead to another cluster now"
+        )
+    except TargetError:
+        return ""
+    if found.get(PROPERTY) == id_:
+        return ""
+    return f"namespace {name} of {at or 'the brokers'} is not the one that the run made"
+
+
+def remove(admin: Admin, name: str) -> None:
+    """Delete a namespace and all its topics; one that is gone already is none. Raises TargetError."""
+
+    def gone() -> None:
+        try:
+            for topic in admin.topics(name):
+                admin.delete_topic(TopicName.of(topic))
+            for topic in admin.loose_topics(name):
+                admin.delete_loose_topic(TopicName.of(topic))
+            admin.delete_namespace(name)
+        except RefusedError as refused:
+            if refused.status == NOT_FOUND:
+                return
+            if refused.status != CONFLICT:
+                raise
+            raise NotYet(str(refused)) from refused
+        except FailedRequestError as failed:  # its topics' ledgers are still being deleted
+            raise NotYet(str(failed)) from failed
+
+    poll_until(f"namespace {name} could not be deleted", gone, within_s=GONE_WITHIN_S, every_s=ASK_EVERY_S)
+
+
+class TopicsOfRun(Topics):
+    """Topics in the run's own namespace: none is made or deleted where the brokers are another cluster's."""
+
+    def __init__(self, cluster: Checked, admin: Admin, brokers: dict[str, int], require: Callable[[], None]) -> None:
+        """`brokers`: ids by host:port; `require` raises TargetError when the brokers are not those of the run."""
+        super().__init__(cluster, admin, partial(dict, brokers))
+        self._require = require
+
+    def create(self, name: str, spec: TopicSpec) -> None:
+        """See :meth:`Topics.create`. Raises TargetError where other brokers than the run's would be asked."""
+        self._require()
+        super().create(name, spec)
+
+    def delete(self, name: str) -> None:
+        """See :meth:`Topics.delete`."""
+        self._require()  # another cluster would say that it is gone
+        super().delete(name)

@@ -1,0 +1,179 @@
+"""Trials on real Pulsar brokers at the start: all that a run does with a topic, and topics as declared.
+
+Each is made in a namespace of its own, which goes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from perfgate.model import TopicSpec
+from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
+from perfgate.model.secret import redacted
+from perfgate.model.target import PREFIX, OfCluster
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.pulsar.attached.described import DescribedPulsar
+from perfgate.systems.pulsar.attached.nodes import DENIED
+from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, not_the_same
+from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.http import RefusedError, token_of
+from perfgate.systems.pulsar.client.topics import Topics
+
+PLAIN = TopicSpec(partitions=1, replication_factor=1)
+CLIENT_TIMEOUT_S = 10
+PRECONDITION = 412
+FEW_BYTES = 1e9
+
+
+class Trials:
+    """Makes topics as scenarios declare them, each kind once."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        described: DescribedPulsar,
+        run_id: str,
+        manifest: Callable[[], Manifest],
+        note: Callable[[str], None],
+    ) -> None:
+        """`manifest` makes the notes of one trial."""
+        self._admin, self._described, self._run_id = admin, described, run_id
+        self._manifest, self._note = manifest, note
+        self._found: dict[TopicSpec, OfCluster | None] = {}
+        self._made = 0
+
+    def refusal(self, topic: TopicSpec) -> OfCluster | None:
+        """Return why these brokers do not have such a topic; None when they do, or when that is not known.
+
+        Raises ConfigurationError where one that was made cannot be deleted.
+        """
+        if topic not in self._found:
+            self._found[topic] = self._refused(topic)
+        return self._found[topic]
+
+    def check_permissions(self) -> None:
+        """Do once what a run does. Raises ConfigurationError with what the role may not do, and the remedy.
+
+        Also where an address of the file leads to another cluster: it does not have the namespace that was made.
+        """
+        name = f"{self._described.tenant}/..."
+        with self._namespace() as namespace:
+            name = namespace.name
+            self._try_admin(namespace)
+            for url in self._described.admin_urls:
+                if words := not_the_same(self._admin, name, namespace.id, url):
+                    raise ConfigurationError(
+                        f"{self._described.path}: its addresses are not of one cluster: {words}; nothing else was done"
+                    )
+            self._try_clients(f"persistent://{name}/{PREFIX}probe")
+
+    def _refused(self, topic: TopicSpec) -> OfCluster | None:
+        with self._namespace() as namespace:
+            try:
+                name = f"persistent://{namespace.name}/{PREFIX}trial"
+                self._topics().create(name, replace(topic, partitions=1))
+            except TopicRefusedError as refused:
+                return OfCluster(f"the brokers refuse its topic: {getattr(refused.__cause__, 'reason', refused)}")
+            except TargetError:
+                return None  # a run meets that too, and then reports it
+        return None
+
+    def _topics(self) -> Topics:
+        class Well:
+            def check(self) -> None: ...
+
+        return Topics(Well(), self._admin, dict)
+
+    @contextmanager
+    def _namespace(self) -> Iterator[OwnNamespace]:
+        self._made += 1
+        manifest = self._manifest()
+        name = self._described.namespace(f"{self._run_id}-probe", self._made)
+        namespace = OwnNamespace(self._admin, name, manifest, most_bytes=FEW_BYTES)
+        try:
+            with self._explained(f"make a namespace of tenant {self._described.tenant}"):
+                namespace.make()
+            try:
+                yield namespace
+            finally:
+                with self._explained(f"delete namespace {name}, which is empty and stays"):
+                    namespace.remove()
+        finally:
+            manifest.close()
+
+    def _try_admin(self, namespace: OwnNamespace) -> None:
+        with self._explained("make, look up, read and delete a topic, with its quorums"):
+            topics, name = self._topics(), f"persistent://{namespace.name}/{PREFIX}probe"
+            topics.create(name, PLAIN)
+            topics.end_offsets(name, 1)
+            topics.leaders(name)
+
+    @contextmanager
+    def _explained(self, action: str) -> Iterator[None]:
+        """Make the brokers' refusal an error that says what to grant."""
+        try:
+            yield
+        except (RefusedError, TopicRefusedError) as refused:
+            status = getattr(refused, "status", 0) or getattr(refused.__cause__, "status", 0)
+            if status not in (*DENIED, PRECONDITION):
+                raise ConfigurationError(f"trying to {action}: {refused}") from None
+            raise ConfigurationError(
+                f"{self._described.name}: the brokers do not let this role {action}: {refused}; make it an admin of "
+                f"the tenant: pulsar-admin tenants update {self._described.tenant} --admin-roles ROLE (docs/targets.md)"
+            ) from None
+
+    def _try_clients(self, topic: str) -> None:
+        """Connect a producer and a consumer by each server of the service URL; raises ConfigurationError."""
+        pulsar: Any = import_module("pulsar")  # only a run against real brokers needs it in this process
+        described = self._described
+        scheme = described.bootstrap.partition("://")[0]
+        problems = []
+        for server in described.servers:
+            try:
+                with ExitStack() as stack:
+                    client = pulsar.Client(f"{scheme}://{server}", **_options(described, pulsar))
+                    stack.callback(_closed, client)
+                    client.create_producer(topic)
+                    client.subscribe(topic, f"{PREFIX}probe")
+            except Exception as error:  # the client's own errors have no common type but this
+                problems.append(f"{server}: {redacted(str(error))}")
+        if len(problems) == len(described.servers):
+            raise ConfigurationError(
+                f"{described.path}: no client can send to and read from the run's own topic by service-url: "
+                f"{'; '.join(problems)}; check the token, its role, TLS, and that the addresses which the brokers "
+                "advertise can be reached from here"
+            )
+        for problem in problems:
+            self._note(f"note: {problem}; going on with the other servers")
+
+
+def _options(described: DescribedPulsar, pulsar: Any) -> dict[str, Any]:
+    client = dict(described.client)
+    found: dict[str, Any] = {
+        "operation_timeout_seconds": CLIENT_TIMEOUT_S,
+        "connection_timeout_ms": 1000 * CLIENT_TIMEOUT_S // 2,
+        "logger": pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"),
+        "tls_allow_insecure_connection": client.get("tlsAllowInsecureConnection") == "true",
+        "tls_validate_hostname": client.get("tlsHostnameVerificationEnable", "true") == "true",
+    }
+    for name, option in (
+        ("tlsTrustCertsFilePath", "tls_trust_certs_file_path"),
+        ("tlsCertificateFilePath", "tls_certificate_file_path"),
+        ("tlsKeyFilePath", "tls_private_key_file_path"),
+    ):
+        if name in client:
+            found[option] = client[name]
+    if token := token_of(client):
+        found["authentication"] = pulsar.AuthenticationToken(token)
+    elif client.get("authPlugin"):
+        found["authentication"] = pulsar.AuthenticationTLS(client["tlsCertificateFilePath"], client["tlsKeyFilePath"])
+    return found
+
+
+def _closed(client: Any) -> None:
+    with suppress(Exception):  # it could not connect
+        client.close()

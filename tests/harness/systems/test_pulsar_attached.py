@@ -1,0 +1,421 @@
+"""Real Pulsar brokers as a target: what a run makes there, what it checks, what it puts back."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfgate.model import ClusterSpec, TopicSpec
+from perfgate.model.errors import ConfigurationError, InterferedError, TargetError, TopicRefusedError
+from perfgate.systems.attached import cluster as attached_module
+from perfgate.systems.attached.manifest import leftovers
+from perfgate.systems.attached.target import TwoTargets
+from perfgate.systems.pulsar.attached import nodes as nodes_module
+from perfgate.systems.pulsar.attached import own_namespace as namespace_module
+from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
+from perfgate.systems.pulsar.attached.described import load_target
+from perfgate.systems.pulsar.attached.external import PulsarTarget
+from perfgate.systems.pulsar.attached.own_namespace import PROPERTY
+from perfgate.systems.pulsar.attached.trial import Trials
+from perfgate.systems.pulsar.client import live_settings as live_module
+from tests.harness.build.pulsar_brokers import FakePulsar, asked, served
+
+SPEC = ClusterSpec(system="pulsar", bookies=3)
+ONE = TopicSpec(partitions=1, replication_factor=3)
+SETTING = "dispatcherMaxRoundRobinBatchSize"
+Made = Callable[..., PulsarTarget]
+
+
+@pytest.fixture
+def pulsar(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePulsar]:
+    monkeypatch.setattr(Trials, "_try_clients", lambda *_: None)  # these brokers speak no binary protocol
+    monkeypatch.setattr(namespace_module, "ASK_EVERY_S", 0.001)
+    monkeypatch.setattr(live_module, "ASK_EVERY_S", 0.001)
+    monkeypatch.setattr(nodes_module, "THERE_WITHIN_S", 0.1)
+    monkeypatch.setattr(nodes_module, "ASK_EVERY_S", 0.01)
+    with served(FakePulsar()) as found:
+        yield found
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def target(tmp_path: Path, notes: list[str]) -> Iterator[Made]:
+    """Return a function that makes a target of these brokers, by a file with these lines."""
+    made: list[PulsarTarget] = []
+
+    def make(pulsar: FakePulsar, top: str = "", tables: str = "", **permitted: Any) -> PulsarTarget:
+        path = tmp_path / f"t{len(made)}.toml"
+        path.write_text(
+            f'system = "pulsar"\nservice-url = "pulsar://127.0.0.1:1"\nadmin-url = "{",".join(pulsar.urls)}"\n'
+            f'tenant = "gate"\n{top}\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n{tables}\n'
+        )
+        permitted = {"run_id": "r", "manifests": tmp_path / "m", "parallel_is_fine": True, **permitted}
+        made.append(PulsarTarget(load_target(path), note=notes.append, **permitted))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        if one._occupied is not None:
+            one._occupied.close()
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "m").glob("*.jsonl"))
+
+
+def test_a_run_leaves_nothing(tmp_path: Path, pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    assert pulsar.namespaces == {}, "what was tried is gone"
+    cluster = one.cluster(SPEC)
+    assert cluster is one.cluster(SPEC)
+    (name,) = pulsar.namespaces
+    assert name == "gate/kpg-r-1"
+    assert cluster.prefix == "persistent://gate/kpg-r-1/kpg-"
+    topics = cluster.topics()
+    topics.create(f"{cluster.prefix}r-t", ONE)
+    served_by = sorted(pulsar.addresses.values()).index(pulsar.addresses[1]) + 1
+    assert topics.leaders(f"{cluster.prefix}r-t") == (served_by,), "ids are in the order of addresses"
+    cluster.check()
+    assert left_in(tmp_path) == ["r.jsonl"], "the notes of what was tried are gone"
+    one.close()
+    assert (pulsar.namespaces, pulsar.topics, pulsar.partitions) == ({}, {}, {})
+    assert left_in(tmp_path) == []
+    assert one.left_behind == ()
+
+
+def test_the_namespace_bounds_what_stays_when_everything_fails(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    one.cluster(SPEC)
+    (policies,) = pulsar.namespaces.values()
+    assert policies["message_ttl_in_seconds"] == 3600
+    assert policies["retention_policies"] == {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
+    assert policies["backlog_quota_map"]["destination_storage"]["limitSize"] == 10**9, "[limits] bytes"
+    assert policies["inactive_topic_policies"]["deleteWhileInactive"] is True
+    assert policies["autoTopicCreationOverride"] == {"allowAutoTopicCreation": False}
+    assert policies["bundles"] == {"numBundles": 12}
+    assert "replication_clusters" not in policies, "Pulsar then has it in its own cluster alone"
+
+
+def test_facts(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar, 'durability = "fsync"')
+    one.prepare([SPEC])
+    facts = one.cluster(SPEC).facts()
+    assert {key: facts[key] for key in ("kind", "system", "pulsar_version", "brokers", "bookies", "durability")} == {
+        "kind": "brokers",
+        "system": "pulsar",
+        "pulsar_version": "4.0.8",
+        "brokers": 3,
+        "bookies": 3,
+        "durability": "fsync",
+    }
+    assert facts["config_digest"]
+    assert "hush" not in str(facts)
+    other = target(pulsar).facts(SPEC)
+    assert (other["durability"], other["brokers"]) == ("unknown", 0), "before it is connected"
+
+
+def test_settings_that_hold_secrets_are_not_in_the_digest(pulsar: FakePulsar, target: Made) -> None:
+    digests = []
+    for word in ("hush", "hush-hush"):
+        pulsar.static["tlsKeyStorePassword"] = word
+        one = target(pulsar)
+        one.prepare([SPEC])
+        digests.append(one.facts(SPEC)["config_digest"])
+    pulsar.static["maxMessageSize"] = "1"
+    one = target(pulsar)
+    one.prepare([SPEC])
+    assert digests[0] == digests[1] != one.facts(SPEC)["config_digest"]
+
+
+def test_a_killed_run_is_cleaned_up_by_the_next_start(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([SPEC])
+    cluster = killed.cluster(SPEC)
+    cluster.topics().create(f"{cluster.prefix}t", ONE)
+    abandon(cluster)
+    pulsar.namespaces["gate/others"] = {}
+    pulsar.topics["gate/others/t"] = 1
+    target(pulsar).prepare([SPEC])
+    assert set(pulsar.namespaces) == {"gate/others"}
+    assert set(pulsar.topics) == {"gate/others/t"}
+    assert any("removed namespace gate/kpg-killed-1, left by run killed" in note for note in notes)
+    assert left_in(tmp_path) == []
+
+
+def abandon(cluster: AttachedPulsar) -> None:
+    """Release its lock as the kernel does when its process is killed, and keep it from undoing anything."""
+    cluster._manifest.journal.file.close()
+    cluster.close = lambda: []  # type: ignore[method-assign]
+
+
+def test_a_namespace_of_somebody_else_under_that_name_is_left_alone(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([SPEC])
+    abandon(killed.cluster(SPEC))
+    pulsar.namespaces["gate/kpg-killed-1"] = {"properties": {PROPERTY: "another"}}
+    target(pulsar).prepare([SPEC])
+    assert "gate/kpg-killed-1" in pulsar.namespaces
+    assert any("is not the one that run killed made" in note for note in notes)
+
+
+def test_clean_up_as_a_command(tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([SPEC])
+    abandon(killed.cluster(SPEC))
+    assert target(pulsar, run_id="clean-up").clean_up() == ()
+    assert pulsar.namespaces == {}
+    assert target(pulsar, run_id="clean-up").clean_up() == ()
+    assert any("nothing to put back" in note for note in notes)
+
+
+def test_another_clusters_leftovers_are_not_these(tmp_path: Path, pulsar: FakePulsar, target: Made) -> None:
+    """Clusters are often called alike, and the namespace would seem to be gone."""
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([SPEC])
+    abandon(killed.cluster(SPEC))
+    with served(FakePulsar()) as other:
+        other.metadata = "10.0.0.1:2181"
+        target(other).prepare([SPEC])
+    assert len(list(leftovers(tmp_path / "m", killed._cluster_id))) == 1
+
+
+def test_a_namespace_that_another_holds_the_name_of_is_refused(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    pulsar.namespaces["gate/kpg-r-1"] = {"properties": {}}
+    with pytest.raises(TargetError, match="already exists"):
+        one.cluster(SPEC)
+    one.close()
+    assert "gate/kpg-r-1" in pulsar.namespaces
+
+
+def test_what_cannot_be_removed_is_told_and_tried_again(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    one.cluster(SPEC)
+    pulsar.first.append((lambda request: request.method == "DELETE", (403, {"reason": "not now"})))
+    one.close()
+    assert "namespace gate/kpg-r-1 may still be there: " in one.left_behind[0]
+    with pytest.raises(ConfigurationError, match="is on the cluster") as caught:
+        target(pulsar, run_id="next", parallel_is_fine=False).prepare([SPEC])
+    assert "another run of this machine" in str(caught.value)
+    one.close()
+    assert one.left_behind == ()
+    assert pulsar.namespaces == {}
+
+
+@pytest.mark.parametrize("what", ["its namespace is gone", "another one has its name"])
+def test_another_cluster_behind_the_names_stops_the_run(pulsar: FakePulsar, target: Made, what: str) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    kept = dict(pulsar.namespaces)
+    pulsar.namespaces.clear()
+    if what == "another one has its name":
+        pulsar.namespaces["gate/kpg-r-1"] = {"properties": {PROPERTY: "another"}}
+    before = len(pulsar.requests)
+    with pytest.raises(TargetError, match="stopped at once: "):
+        cluster.topics().create(f"{cluster.prefix}t", ONE)
+    assert {request.method for request in pulsar.requests[before:]} == {"GET"}, "nothing was done there"
+    with pytest.raises(TargetError, match="stopped at once"):
+        one.cluster(SPEC)
+    assert one.left_behind, "whether it is gone is not known"
+    pulsar.namespaces.update(kept)
+    one.close()
+    assert pulsar.namespaces == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("sick", r"broker \d \(.*no message came back.*--allow-unhealthy"),
+        ("number", "brokers = 4, and the cluster has 3"),
+        ("bookies", "bookies = 5, and the cluster has 3"),
+        ("name", "cluster is other, and these brokers are of cluster kpg"),
+        ("tenant", "do not let this role make a namespace of tenant gate.*pulsar-admin tenants update gate"),
+        ("token", "the broker refused the log-in: Authentication required; check the token"),
+    ],
+)
+def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Made, state: str, words: str) -> None:
+    top = {"number": "brokers = 4", "bookies": "bookies = 5", "name": 'cluster = "other"'}.get(state, "")
+    pulsar.sick = {2} if state == "sick" else set()
+    pulsar.tenant_admin = state != "tenant"
+    pulsar.token = "needed" if state == "token" else ""
+    one = target(pulsar, top)
+    with pytest.raises(ConfigurationError, match=words):
+        one.prepare([SPEC])
+    assert pulsar.namespaces == {}
+    if state == "sick":
+        target(pulsar, unhealthy_is_fine=True).prepare([SPEC])
+
+
+def test_addresses_of_two_clusters_are_refused(pulsar: FakePulsar, target: Made) -> None:
+    with served(FakePulsar(1)) as other:
+        for name, words in (("elsewhere", "of elsewhere, the others of kpg"), ("kpg", "do not have namespace")):
+            other.name = name
+            one = target(pulsar)
+            one._described = replace(one._described, admin_urls=(*pulsar.urls, *other.urls))
+            with pytest.raises(ConfigurationError, match="its addresses are not of one cluster") as caught:
+                one.prepare([SPEC])
+            assert words.split(" of ")[-1] in str(caught.value)
+            assert not other.namespaces
+            assert not pulsar.namespaces
+
+
+def test_an_address_where_nothing_listens_is_not_used(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
+    one = target(pulsar)
+    one._described = replace(one._described, admin_urls=("http://127.0.0.1:1", *pulsar.urls))
+    one.prepare([SPEC])
+    assert any("127.0.0.1:1: nothing listens there" in note and "going on" in note for note in notes)
+    none = target(pulsar)
+    none._described = replace(none._described, admin_urls=("http://127.0.0.1:1", "http://127.0.0.1:2"))
+    with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:1: nothing listens there"):
+        none.prepare([SPEC])
+
+
+def test_a_role_that_is_no_superuser_sees_less_and_says_so(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
+    pulsar.superuser = False
+    one = target(pulsar)
+    one.prepare([SPEC])
+    assert any("no superuser" in note for note in notes)
+    cluster = one.cluster(SPEC)
+    cluster.topics().create(f"{cluster.prefix}t", ONE)
+    cluster.check()
+    assert one.gone() == ""
+
+
+def test_a_broker_that_goes_stops_the_run(pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)
+    one = target(pulsar)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    cluster.check()
+    pulsar.down = {2}
+    assert "at the start of the run" in one.gone()
+    with pytest.raises(TargetError, match=r"stopped at once.*broker \d \(.*no longer takes part"):
+        cluster.check()
+    pulsar.down = set()
+
+
+def test_settings_are_noted_set_and_put_back(tmp_path: Path, pulsar: FakePulsar, target: Made) -> None:
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    one = target(pulsar)
+    one.prepare([spec])
+    one.cluster(spec)
+    assert pulsar.dynamic == {SETTING: "33"}
+    one.cluster(SPEC)
+    assert pulsar.dynamic == {}, "another spec is another cluster"
+    one.close()
+    assert left_in(tmp_path) == []
+
+
+def test_a_setting_is_put_back_although_a_broker_has_gone(pulsar: FakePulsar, target: Made) -> None:
+    """The next start was refused, and asked for the value of a broker that finds it as it was."""
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    one = target(pulsar)
+    one.prepare([spec])
+    one.cluster(spec)
+    pulsar.down = {2}
+    one.close()
+    assert one.left_behind == ()
+    assert pulsar.dynamic == {}
+
+
+@pytest.mark.parametrize(("since", "after"), [(None, {}), ("44", {SETTING: "44"})])
+def test_a_killed_runs_setting_is_put_back_unless_somebody_has_changed_it(
+    pulsar: FakePulsar, target: Made, notes: list[str], since: str | None, after: dict[str, str]
+) -> None:
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([spec])
+    abandon(killed.cluster(spec))
+    if since:
+        pulsar.dynamic[SETTING] = since
+    target(pulsar).prepare([SPEC])
+    assert pulsar.dynamic == after
+    words = f"left {SETTING} of the brokers alone" if since else f"put {SETTING} of the brokers back"
+    assert any(words in note for note in notes)
+
+
+def test_what_somebody_else_has_set_is_left_alone(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    live = one.cluster(SPEC).live_settings()
+    live.change(((SETTING, "33"),))
+    pulsar.dynamic[SETTING] = "44"
+    with pytest.raises(InterferedError):
+        live.restore()
+    one.close()
+    assert pulsar.dynamic == {SETTING: "44"}
+    assert any(f"left {SETTING} of the brokers alone: somebody has set it to 44 since" in note for note in notes)
+
+
+def test_a_setting_that_brokers_take_at_their_start_is_refused(pulsar: FakePulsar, target: Made) -> None:
+    spec = replace(SPEC, config=(("webServicePort", "1"),))
+    one = target(pulsar)
+    one.prepare([spec])
+    with pytest.raises(ConfigurationError, match="at their start only"):
+        one.cluster(spec)
+    assert pulsar.namespaces == {}, "and what was made for it is gone"
+
+
+def test_a_topic_that_these_brokers_refuse_is_not_run(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    assert one._trials is not None
+    refused = one._trials.refusal(TopicSpec(partitions=1, replication_factor=4))
+    assert refused is not None
+    assert "Not enough non-faulty bookies" in refused
+    assert one._trials.refusal(ONE) is None
+    before = len(pulsar.requests)
+    one._trials.refusal(ONE)
+    assert len(pulsar.requests) == before, "each kind is tried once"
+    assert pulsar.namespaces == {}
+
+
+def test_a_topic_of_the_run_that_is_refused(pulsar: FakePulsar, target: Made) -> None:
+    one = target(pulsar)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    with pytest.raises(TopicRefusedError):
+        cluster.topics().create(f"{cluster.prefix}t", TopicSpec(partitions=1, replication_factor=4))
+
+
+def test_two_clusters_are_two(pulsar: FakePulsar, target: Made) -> None:
+    first, same = target(pulsar), target(pulsar, run_id="other")
+    with pytest.raises(ConfigurationError, match="as --target does: name another"):
+        TwoTargets(first, same, same._described).prepare([SPEC])
+    with served(FakePulsar()) as another:
+        another.metadata = "10.0.0.1:2181"
+        second = target(another, run_id="second")
+        two = TwoTargets(target(pulsar, run_id="first"), second, second._described)
+        two.prepare([SPEC])
+        assert two.cluster(SPEC).prefix != two.beside(SPEC).prefix
+        two.close()
+        assert not another.namespaces
+
+
+def test_real_brokers_are_not_this_suites_to_shape(pulsar: FakePulsar, target: Made) -> None:
+    with pytest.raises(ConfigurationError, match="not this suite's to change"):
+        target(pulsar).prepare([SPEC, replace(SPEC, jvm_options=("-Xmx1g",))])
+    one = target(pulsar)
+    one.prepare([SPEC, replace(SPEC, bookie_config=(("journalSyncData", "false"),))])
+    assert not asked(pulsar, "POST", "/configuration")
+
+
+def test_more_than_the_file_allows_is_refused_before(pulsar: FakePulsar, target: Made) -> None:
+    with pytest.raises(ConfigurationError, match=r"\[limits\] bytes allows 1.0 GB, and this run could write 2.0 GB"):
+        target(pulsar).check_room(0, 2e9)
