@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from perfgate.host.maven import digest, repository
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted
+from perfgate.model.system import DEFAULT_PULSAR_VERSION
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
@@ -27,6 +28,7 @@ AT_A_TIME = 8
 """Downloads: 315 jars, 232 MB, took 78 s so."""
 FETCH_TIMEOUT_S = 60
 TRIES = 3
+TOOL = ":pulsar-testclient:"
 JAVA_NEEDED = 17
 """Pulsar 4.0 and 4.2 are compiled for it (pulsar.apache.org, "Pulsar Java runtime")."""
 
@@ -84,6 +86,15 @@ def pulsar_jars(version: str) -> PulsarJars:
             "find out where they came from, then remove these files to fetch them again"
         )
     return PulsarJars(version=version, jars=jars)
+
+
+def tool_jars(version: str) -> PulsarJars:
+    """Return the jars of pulsar-perf: those of this Pulsar, or of the default one where its list has no tool.
+
+    A client of 4.0 speaks with every later broker. Raises ConfigurationError as :func:`pulsar_jars` does.
+    """
+    known = version in known_versions() and any(TOOL in name for name in kept_digests(version))
+    return pulsar_jars(version if known else DEFAULT_PULSAR_VERSION)
 
 
 def _jar(context: MavenContext, coordinates: str) -> Path:

@@ -10,7 +10,7 @@ from perfgate.host import maven
 from perfgate.model import DEFAULT_PULSAR_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar import jars
-from perfgate.systems.pulsar.jars import kept_digests, known_versions, pulsar_jars
+from perfgate.systems.pulsar.jars import kept_digests, known_versions, pulsar_jars, tool_jars
 
 LINE = re.compile(r"[0-9a-f]{64}  [\w.-]+(:[\w.-]+){2,3}")
 NAME = "org.example:one:1.0"
@@ -65,3 +65,10 @@ def test_a_jar_that_cannot_be_had_is_named(repository: Path) -> None:
     repository.unlink()
     with pytest.raises(ConfigurationError, match=r"org\.example:one:1\.0 cannot be had .*docs/air-gapped\.md"):
         pulsar_jars("1.0.0")
+
+
+@pytest.mark.parametrize(("version", "tool"), [("4.0.8", "4.0.8"), ("4.2.4", "4.0.8"), ("9.9.9", "4.0.8")])
+def test_the_tool_is_of_the_cluster_or_of_the_default(version: str, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.2.4 has no pulsar-testclient; an attached cluster may be of any version."""
+    monkeypatch.setattr(jars, "pulsar_jars", lambda of: jars.PulsarJars(version=of, jars=()))
+    assert tool_jars(version).version == tool
