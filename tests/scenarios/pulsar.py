@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from perfgate.model import KIB, ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings, with_changes
 from perfgate.model.catalogue import Family, family
+from tests.scenarios.pulsar_failover import FAILOVER
 
 R1 = "cloud service white paper, 2021"
 R3 = "Pulsar benchmark"
@@ -272,5 +273,6 @@ FAMILIES: tuple[Family, ...] = (
         says={"knee": "3/3/2, one consumer: steps up to 100,000 messages/s, then bisection"},
         source=R3,
     ),
+    FAILOVER,
 )
 SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)

@@ -11,8 +11,8 @@ from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import BACK
 from tests.harness.build import scenario
+from tests.scenarios import pulsar
 from tests.scenarios.catalogue import SCENARIOS
-from tests.scenarios.pulsar_failover import ROWS
 
 FULL = Tier(name="full", rounds=7, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
 
@@ -25,7 +25,7 @@ def test_a_file_has_the_name_of_its_fault() -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
-    assert kind in {row.fault.kind for row in parted([*SCENARIOS, *ROWS])[1]}, "a row"
+    assert kind in {row.fault.kind for row in parted([*SCENARIOS, *pulsar.SCENARIOS])[1]}, "a row"
     if commands := FAULTS[kind].commands:
         taken, back = commands
         assert back == BACK[taken], "what a command takes away another one gives back"
