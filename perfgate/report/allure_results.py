@@ -43,6 +43,7 @@ from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
+from perfgate.report.terminal import KEPT
 from perfgate.report.view import PUBLISHED_COLUMNS, WORDS, View, integrity_line, published_rows, word_of
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
@@ -67,9 +68,11 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     """Put a scenario's numbers, thresholds and broker logs on the running test."""
     scenario = measurement.scenario
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
-    allure.dynamic.title(f"{scenario.name}: {outcome.verdict.value}{_headline(measurement)}")
+    of_pulsar = f" ({scenario.kept})" if scenario.kept else ""
+    allure.dynamic.title(f"{scenario.name}: {outcome.verdict.value}{_headline(measurement)}{of_pulsar}")
     load = f"{scenario.load.kind}, {scenario.load.rate:,.0f} records/s"
-    for name, value in {**dict(scenario.factor), "link": scenario.link.name, "load": load}.items():
+    kept = {KEPT: scenario.kept} if scenario.kept else {}
+    for name, value in {**dict(scenario.factor), "link": scenario.link.name, "load": load, **kept}.items():
         allure.dynamic.parameter(name, _Bare(value), excluded=True)  # a changed value is the same test
     entry = scenario_entry(measurement, outcome)
     each = entry["metrics"].items()

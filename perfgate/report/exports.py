@@ -16,7 +16,7 @@ from typing import Any
 
 from perfgate.judge.rounds import spoilt
 from perfgate.judge.scenario_case import invalid_reasons
-from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Verdict, metric_info
+from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Scenario, Verdict, metric_info
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of, version_of
@@ -80,16 +80,28 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
     """
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(COLUMNS)
+    kept = any(measurement.scenario.kept for measurement in measurements.values())
+    writer.writerow([*COLUMNS, *KEPT] if kept else COLUMNS)
     for entry in document["scenarios"]:
+        of_pulsar = [*_kept(measurements[entry["name"]].scenario).values()]
         factor = " ".join(f"{name}={value}" for name, value in entry["factor"].items())
         for metric, value in valid_figures(measurements[entry["name"]]).items():
             figure = entry["metrics"][metric]
             spread = "" if figure["spread"] is None else figure["spread"]
             texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
             numbers = (value, spread, len(figure["rounds"]), figure["better"], entry["verdict"] or "")
-            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers])
+            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers, *of_pulsar])
     return text.getvalue()
+
+
+KEPT = ("quorums", "durability")
+"""Columns and labels of figures of Pulsar: without them a rate says little."""
+
+
+def _kept(scenario: Scenario) -> dict[str, str]:
+    """Return what stands in KEPT; nothing for Kafka."""
+    durability = scenario.cluster.durability
+    return dict(zip(KEPT, (scenario.topic.quorums, durability), strict=True)) if durability else {}
 
 
 def text_cell(text: str) -> str:
@@ -107,7 +119,8 @@ def rounds_csv(measurement: Measurement) -> str:
 def scenario_properties(measurement: Measurement, outcome: Outcome) -> Properties:
     """Return verdict, family and the valid metrics of a scenario, these in run.json's names and units."""
     figures = [(name, f"{value:.6g}") for name, value in valid_figures(measurement).items()]
-    return [("verdict", outcome.verdict.value), ("family", measurement.scenario.families[0]), *figures]
+    scenario = measurement.scenario
+    return [("verdict", outcome.verdict.value), ("family", scenario.families[0]), *_kept(scenario).items(), *figures]
 
 
 def relation_properties(relation: Relation, outcome: Outcome) -> Properties:
@@ -193,7 +206,8 @@ def _figures(measurements: Mapping[str, Measurement], common: Mapping[str, str])
     """Return a family for each metric; the figures of one broker have its number as a label."""
     families: dict[str, _Family] = {}
     for name, measurement in measurements.items():
-        labels = {"scenario": name, "family": measurement.scenario.families[0], **common}
+        scenario = measurement.scenario
+        labels = {"scenario": name, "family": scenario.families[0], **_kept(scenario), **common}
         for metric, value in valid_figures(measurement).items():
             info = metric_info(metric)
             assert info is not None

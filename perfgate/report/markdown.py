@@ -11,8 +11,9 @@ from perfgate.judge.phrases import number, percent
 from perfgate.model import metric_info
 from perfgate.model.judged import REPORTED, place
 from perfgate.model.secret import redacted
-from perfgate.model.system import release_of
-from perfgate.report.view import View
+from perfgate.model.system import release_of, system_of
+from perfgate.report.terminal import KEPT
+from perfgate.report.view import View, recorded_kept
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
@@ -76,21 +77,22 @@ def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
         return []
     entries.sort(key=lambda entry: place(entry["verdict"]))
     earlier = {entry["name"]: entry["metrics"] for entry in before["scenarios"]} if before else {}
+    kept = system_of(view.document["target"]) == "pulsar"
     shown = " open" if view.missing and not view.off else ""
     return [
         f"<details{shown}><summary>Figures of {len(entries)} scenarios</summary>",
         "",
-        f"| {' | '.join(FIGURES)} | verdict |",
-        f"|---|---|{'--:|' * (len(FIGURES) - 2)}---|",
-        *(f"| {' | '.join(_row(entry, earlier.get(entry['name'], {})))} |" for entry in entries),
+        f"| {' | '.join(FIGURES)} | verdict |{f' {KEPT} |' if kept else ''}",
+        f"|---|---|{'--:|' * (len(FIGURES) - 2)}---|{'---|' if kept else ''}",
+        *(f"| {' | '.join(_row(entry, earlier.get(entry['name'], {}), kept))} |" for entry in entries),
         "",
         "</details>",
         "",
     ]
 
 
-def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> Iterator[str]:
-    """Give the cells of FIGURES, and the verdict; "-" where there is no such figure."""
+def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], kept: bool) -> Iterator[str]:
+    """Give the cells of FIGURES, and the verdict; "-" where there is no such figure. `kept`: what is, besides."""
     metrics = entry["metrics"]
     decided: Mapping[str, Any] = (entry["judgements"] or [{"metric": RATE, "baseline": None, "limit": None}])[0]
     metric = str(decided["metric"]) if decided["metric"] in metrics else RATE
@@ -104,6 +106,8 @@ def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> Iterator[str]:
     yield from ("-" if (found := _value(metrics, name)) is None else number(found) for name in (P99, CPU))
     yield "-" if decided["limit"] is None else number(decided["limit"])
     yield str(entry["verdict"] or "not judged")
+    if kept:
+        yield recorded_kept(entry)
 
 
 def _value(metrics: Mapping[str, Any], name: str) -> float | None:

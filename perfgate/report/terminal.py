@@ -89,6 +89,19 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
 
+KEPT = "quorums, durability"
+"""Head of a column that tables of Pulsar have after the scenario: see :attr:`Scenario.kept`."""
+
+
+def with_kept(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], kept: Mapping[str, str]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return head and rows of a table, of Pulsar with what is kept, by the scenario that a row begins with."""
+    if not any(kept.values()):
+        return columns, rows
+    return (columns[0], KEPT, *columns[1:]), [(row[0], kept.get(row[0], ""), *row[1:]) for row in rows]
+
+
 def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
     """Return the cells of COLUMNS for each scenario without a fault; a dash where there is no number."""
     rows: list[tuple[str, ...]] = []

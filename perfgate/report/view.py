@@ -8,7 +8,7 @@ from typing import Any
 
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.run_end import often_undecided
-from perfgate.model import Effect, Measurement, Outcome, Verdict, metric_info
+from perfgate.model import ClusterSpec, Effect, Measurement, Outcome, TopicSpec, Verdict, metric_info, settings
 from perfgate.model.judged import UNSOUND, ExitCode, place
 from perfgate.model.summary import metric_value
 from perfgate.model.system import release_of
@@ -114,7 +114,7 @@ class View:
             f"Without an answer: {', '.join(unsure)}." if unsure else f"Every scenario that was {verb} has an answer.",
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
-            f"{document['environment']['kernel']}, {release_of(document['target'])}.",
+            f"{document['environment']['kernel']}, {release_of(document['target'])}{_kept_of(entries)}.",
         ]
         if document["modified"]:
             lines.append(f"MODIFIED by {', '.join(document['modified'])}: comparable with no other run.")
@@ -123,6 +123,13 @@ class View:
         if document["not_run"]:
             lines.append(f"{len(document['not_run'])} selected and not run; run.json has each reason.")
         return [*lines, *(f"Left behind: {text}" for text in document["left_behind"]), *self.notes]
+
+
+def _kept_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the quorums and durability that figures of Pulsar are of; empty for Kafka."""
+    of_pulsar = [entry for entry in entries if entry["declared"]["cluster"]["system"] == "pulsar"]
+    found = dict.fromkeys(map(recorded_kept, of_pulsar))
+    return f"; {' and '.join(found)} (ensemble/write/ack quorum, durability)" if found else ""
 
 
 def view_of(
@@ -156,6 +163,14 @@ def word(exit_code: int, *, without_thresholds: bool, undecided: bool) -> str:
     if exit_code == ExitCode.GREEN and undecided:
         return PASSED_UNDECIDED
     return WITHOUT_THRESHOLDS if exit_code == ExitCode.GREEN and without_thresholds else WORDS.get(exit_code, "RED")
+
+
+def recorded_kept(entry: Mapping[str, Any]) -> str:
+    """Return quorums and durability of a recorded scenario of Pulsar; see :attr:`Scenario.kept`."""
+    declared = entry["declared"]
+    topic = TopicSpec(**{**declared["topic"], "config": settings(declared["topic"]["config"])})
+    cluster = ClusterSpec(system="pulsar", bookie_config=settings(declared["cluster"]["bookie_config"]))
+    return f"{topic.quorums}, {cluster.durability}"
 
 
 def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]) -> str:

@@ -15,6 +15,19 @@ def verdicts(document: dict[str, Any]) -> dict[str, str]:
     return {entry["name"]: entry["verdict"] for entry in document["scenarios"] + document["relations"]}
 
 
+def of_pulsar(document: dict[str, Any], run_id: str = "") -> dict[str, Any]:
+    """Return the recorded run as if its brokers had been Pulsar's, quorums 3/3/2 or 3/1/1, and nothing synced."""
+    run: dict[str, Any] = json.loads(json.dumps(document))
+    run["run_id"], run["driver"] = run_id or run["run_id"], "libpulsar"
+    run["target"] = {key: value for key, value in run["target"].items() if key != "kafka_version"}
+    run["target"] |= {"system": "pulsar", "pulsar_version": "4.0.8"}
+    for entry in run["scenarios"]:
+        entry["declared"]["cluster"] |= {"system": "pulsar", "version": "4.0.8", "bookies": 3}
+        entry["declared"]["cluster"]["bookie_config"] = {"journalSyncData": "false"}
+        entry["declared"]["topic"]["config"] = {"ensemble": "3"}
+    return run
+
+
 def night(document: dict[str, Any], number: int, factor: float) -> dict[str, Any]:
     """Return the recorded run as if of another night, with batch-1k's rate times `factor`."""
     run: dict[str, Any] = json.loads(json.dumps(document))
