@@ -38,6 +38,7 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer
+from perfgate.model.target import TopicKeeper
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.instructions import producer_settings
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -92,7 +93,7 @@ class Point:
 Measure = Callable[[LoadSpec, Observer], Point]
 
 
-def by_driver(driver: Driver, topics: Topics) -> Measure:
+def by_driver(driver: Driver, topics: TopicKeeper) -> Measure:
     """Return how a driver is measured: as in a gate's round, with all its checks; an invalid round is an error."""
 
     def measure(spec: LoadSpec, observer: Observer) -> Point:
@@ -253,7 +254,7 @@ class _Topic:
         self._topics.delete(self.name)
 
 
-def compared(points: Mapping[str, Sequence[Point]]) -> dict[str, object]:
+def compared(points: Mapping[str, Sequence[Point]], engine: str = ENGINE) -> dict[str, object]:
     """Return the medians of every tool, and the engine's paired ratios to each other tool with their intervals."""
     tools = {
         name: {
@@ -267,9 +268,9 @@ def compared(points: Mapping[str, Sequence[Point]]) -> dict[str, object]:
     }
     against = {}
     for name in points:
-        if name == ENGINE:
+        if name == engine:
             continue
-        pairs = list(zip(points[ENGINE], points[name], strict=True))
+        pairs = list(zip(points[engine], points[name], strict=True))
         rates = [ours.records_per_s / theirs.records_per_s for ours, theirs in pairs]
         cpu = [ours.cpu_us_per_record / theirs.cpu_us_per_record for ours, theirs in pairs]
         against[name] = {
@@ -278,7 +279,7 @@ def compared(points: Mapping[str, Sequence[Point]]) -> dict[str, object]:
             "cpu_ratio": statistics.median(cpu),
             "cpu_interval": median_interval(cpu),
         }
-    return {"rounds": len(points[ENGINE]), "tools": tools, "against": against}
+    return {"rounds": len(points[engine]), "tools": tools, "against": against}
 
 
 def table(case: Scenario, found: Mapping[str, object]) -> str:

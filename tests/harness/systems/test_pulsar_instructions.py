@@ -141,6 +141,10 @@ def test_turns_have_a_buffer_that_drains_in_their_gap() -> None:
     assert LibpulsarDriver().cannot(PULSAR.buffered(rows[0], at.buffer_kib)) is None
 
 
+def test_the_official_command_of_the_same_load() -> None:
+    assert PULSAR.by_hand(made()).startswith("pulsar-perf produce ")
+
+
 def test_subscriptions_have_no_slash() -> None:
     assert subscription_of(f"{TOPIC}-2") == "kpg-a-2"
     assert subscription_of("kpg-a") == "kpg-a"

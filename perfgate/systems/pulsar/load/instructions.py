@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ from perfgate.load.instructions import Requests, consumer_requests, producer_req
 from perfgate.model import KIB, Scenario, Settings, with_settings
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.pulsar.load import native
+from perfgate.systems.pulsar.load.official import by_hand
 from perfgate.systems.pulsar.load.settings import BY_KIND, SERVICE_URL, most_pending, refuses
 
 SYSTEM = "pulsar"
@@ -38,6 +38,7 @@ class PulsarInstructions:
 
     system, engine = SYSTEM, "libpulsar"
     buffer_settings: tuple[str, ...] = ("maxPendingBytes", "maxPendingMessages")
+    by_hand = staticmethod(by_hand)
 
     def batching(self, scenario: Scenario) -> Batching:
         client = settings_of(scenario.producer, "producer")
@@ -92,9 +93,6 @@ class PulsarInstructions:
         if scenario.load.sends and (reason := refuses(dict(scenario.producer), "producer")):
             return reason
         return _cannot_read(scenario) or None
-
-    def by_hand(self, scenario: Scenario) -> str:
-        return shlex.join(["pulsar-perf", "produce" if scenario.load.sends else "consume", "TOPIC"])
 
     def keeps_what_was_read(self, scenario: Scenario) -> bool:
         """A consumer is given what the ack quorum of bookies has, whatever the producer waits for."""

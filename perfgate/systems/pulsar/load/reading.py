@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from ctypes import byref, c_void_p, cast
@@ -24,9 +25,9 @@ ACKNOWLEDGES: Mapping[str, int] = {"exclusive": LAST, "failover": LAST, "shared"
 class PulsarReader(Client):
     """Receives from one consumer for each partition, which keeps partitions apart and costs one queue less a message.
 
-    Of partitions that are assigned it reads all there is, whoever has read it before, and leaves nothing behind: by
-    a subscription of its own, which ends with it. With a partition's end asked for ("laps"), it is where the partition
-    ended when the client connected.
+    Of partitions that are assigned, and of a backlog, it reads all there is, whoever has read it before, and leaves
+    nothing behind: by a subscription of its own, which ends with it. With a partition's end asked for ("laps"), it is
+    where the partition ended when the client connected.
     """
 
     AT_END = clib.AT_END
@@ -39,7 +40,8 @@ class PulsarReader(Client):
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
         self._type: str = spec["subscription_type"]
         self._subscription: str = spec["subscription"]
-        if self._assigned is not None:
+        self._own = self._assigned is not None or spec["laps"]
+        if self._own:
             self._subscription += f"-{uuid.uuid4().hex[:8]}"
         self._name = f"{self._subscription}-{number}"
         self._laps: bool = spec["laps"]
@@ -85,7 +87,10 @@ class PulsarReader(Client):
         return count
 
     def wait(self, seconds: float) -> None:
-        self._batch.kpg_reader_wait(self._reader, max(0, int(seconds * 1e9)))
+        if self._resting:  # what is there is not taken: it would wake this thread again and again
+            time.sleep(max(0.0, seconds))
+        else:
+            self._batch.kpg_reader_wait(self._reader, max(0, int(seconds * 1e9)))
 
     def rest(self, rests: bool) -> None:
         """Have no listener called: once a partition's receiver queue is full its broker is asked for nothing."""
@@ -99,7 +104,7 @@ class PulsarReader(Client):
         self._batch.kpg_rewind(self._reader, partition)
 
     def close(self) -> None:
-        end = self._lib.pulsar_consumer_close if self._assigned is None else self._lib.pulsar_consumer_unsubscribe
+        end = self._lib.pulsar_consumer_unsubscribe if self._own else self._lib.pulsar_consumer_close
         self._batch.kpg_reader_close(self._reader)
         for consumer in self._consumers.values():
             end(consumer)
