@@ -39,6 +39,7 @@ def environment_facts() -> dict[str, object]:
         "python": platform.python_version(),
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": confluent_kafka.libversion()[0],
+        "pulsar_client": version("pulsar-client"),
         "commit": _commit(),
     }
 

@@ -15,6 +15,11 @@ DEFAULT_PULSAR_VERSION = "4.0.8"
 DEFAULT_VERSIONS: Mapping[System, str] = {"kafka": DEFAULT_KAFKA_VERSION, "pulsar": DEFAULT_PULSAR_VERSION}
 VERSION_FACTS: Mapping[System, str] = {"kafka": "kafka_version", "pulsar": "pulsar_version"}
 """The fact of a target that states the release of its system."""
+CLIENT_FACTS: Mapping[System, tuple[str, ...]] = {
+    "kafka": ("confluent_kafka", "librdkafka"),
+    "pulsar": ("pulsar_client",),
+}
+"""The facts of a machine that state the releases of its client."""
 
 
 def system_of(target: Mapping[str, Any]) -> System:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfgate.model.secret import redacted
-from perfgate.model.system import SYSTEM_NAMES, system_of, version_of
+from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
 from perfgate.report.next_steps import next_steps
 from perfgate.report.view import COLLAPSED, View
 
-COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdkafka")
+COMPARED = ("cpu_model", "cores", "kernel", "python")
 """Facts of the machine and the client that figures depend on."""
 
 
@@ -47,7 +47,8 @@ def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> li
     """Return how the machine, the client and the release differ from those of the run before."""
     if before is None:
         return []
-    pairs = {key: (before["environment"].get(key), document["environment"].get(key)) for key in COMPARED}
+    names = (*COMPARED, *CLIENT_FACTS[system_of(document["target"])])
+    pairs = {key: (before["environment"].get(key), document["environment"].get(key)) for key in names}
     changed = [f"{key} was {old}, is {new}" for key, (old, new) in pairs.items() if old != new]
     other = f"Not the machine of run {before['run_id']}: {'; '.join(changed)}. Do not compare with figures of before."
     old, new = (version_of(run["target"]) for run in (before, document))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from perfgate.judge.noise import disturbed
 from perfgate.model import CanaryReading, Verdict
 from perfgate.model.judged import UNSOUND
-from perfgate.model.system import system_of
+from perfgate.model.system import CLIENT_FACTS, system_of
 from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
@@ -106,7 +106,7 @@ def red_of(document: Mapping[str, Any]) -> list[str]:
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
     facts = recorded_facts(document)
-    client = document["environment"].get("librdkafka")
+    client = document["environment"].get(CLIENT_FACTS[system_of(document["target"])][-1])
     return (document["schema"], *facts.items(), *document["tier"].items(), client)
 
 
