@@ -17,7 +17,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.own_target import OwnTarget
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, pulsar_jars
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
-from perfgate.systems.pulsar.managed.nodes import durability, needed_mib
+from perfgate.systems.pulsar.managed.nodes import needed_mib
 
 START_TRIES = 2
 PORT_TAKEN = ("Address already in use", "BindException")
@@ -76,7 +76,7 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
             "name": self.kind,
             "system": "pulsar",
             "pulsar_version": spec.version,
-            "durability": durability(spec),
+            "durability": spec.durability,
         }
 
     def cannot(self, scenario: Scenario) -> str | None:

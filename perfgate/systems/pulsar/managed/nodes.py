@@ -210,7 +210,7 @@ def broker_settings(
     `cross_zone_port`: where clients of another zone reach it; None: there is no link to another zone. Pulsar refuses
     two listeners at one address.
     """
-    ensemble = min(3, spec.bookies)
+    ensemble, write, ack = default_quorums(spec)
     store = f"zk:{HOST}:{metadata_port}"
     listeners = {SAME_ZONE_LISTENER: port, **({CROSS_ZONE_LISTENER: cross_zone_port} if cross_zone_port else {})}
     values = {
@@ -223,8 +223,8 @@ def broker_settings(
         "advertisedListeners": ",".join(f"{name}:pulsar://{HOST}:{at}" for name, at in listeners.items()),
         "internalListenerName": SAME_ZONE_LISTENER,
         "managedLedgerDefaultEnsembleSize": ensemble,
-        "managedLedgerDefaultWriteQuorum": ensemble,
-        "managedLedgerDefaultAckQuorum": ensemble // 2 + 1,
+        "managedLedgerDefaultWriteQuorum": write,
+        "managedLedgerDefaultAckQuorum": ack,
         "managedLedgerCacheSizeMB": 32,
         "defaultRetentionTimeInMinutes": 0,
         "defaultRetentionSizeInMB": 0,
@@ -245,10 +245,11 @@ def broker_settings(
     return {name: str(value) for name, value in values.items()}
 
 
+def default_quorums(spec: ClusterSpec) -> tuple[int, int, int]:
+    """Return ensemble, write quorum and ack quorum of a namespace that states none."""
+    ensemble = min(3, spec.bookies)
+    return ensemble, ensemble, ensemble // 2 + 1
+
+
 def as_properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def durability(spec: ClusterSpec) -> Literal["page cache", "fsync"]:
-    """Return how far an acknowledged message is on its bookies' disks: BookKeeper's own default is fsync."""
-    return "page cache" if dict(spec.bookie_config).get("journalSyncData", "true") == "false" else "fsync"
