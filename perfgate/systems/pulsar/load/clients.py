@@ -8,6 +8,7 @@ from typing import Any
 
 from perfgate.host.connections import connect_ms
 from perfgate.load.clients import ReadingClient, SendingClient
+from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.reading import PulsarReader
 from perfgate.systems.pulsar.load.sending import PulsarSender
 
@@ -23,7 +24,11 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:
-    """Median over the brokers of the service URL of the time of a TCP connection, in ms. Raises BrokersFailedError."""
+    """Median over the brokers of the service URL of the time of a TCP connection, in ms. Raises BrokersFailedError.
+
+    A load host is asked for it before its first round: the client is compiled there now, as no round waits so long.
+    """
+    native.cannot_have()
     brokers = spec["bootstrap"].partition("#")[0].partition("://")[2].rstrip("/").split(",")
     addresses = (broker.rpartition(":") for broker in brokers)
     return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in addresses)
