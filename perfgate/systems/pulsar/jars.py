@@ -58,7 +58,7 @@ def kept_digests(version: str) -> Mapping[str, str]:
     if version not in known_versions():
         raise ConfigurationError(
             f"Pulsar {version} is not among those whose jars are known: {', '.join(known_versions())}; another one "
-            "runs as an image (--target containers) or as a cluster of your own (a target file)"
+            "is measured as a cluster of your own (--target FILE.toml)"
         )
     return {name: sha256 for sha256, name in (line.split() for line in path.read_text().splitlines())}
 

@@ -15,7 +15,7 @@ from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import MIB, ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.own_target import OwnTarget
-from perfgate.systems.pulsar.jars import JAVA_NEEDED, pulsar_jars
+from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.pulsar.managed.nodes import needed_mib
 
@@ -53,7 +53,7 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         """
         specs = list(specs)
         for spec in specs:
-            _refuse_what_is_not_of_processes(spec)
+            check_spec(spec)
         needed = max(needed_mib(spec) for spec in specs)
         if needed > (free := psutil.virtual_memory().available / MIB):
             raise ConfigurationError(
@@ -80,7 +80,10 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why not: a scenario that severs links."""
+        """Return why not: a scenario that severs links, or whose topic needs more bookies than there are."""
+        topic, bookies = scenario.topic, scenario.cluster.bookies
+        if topic.ensemble > bookies:
+            return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
         return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
 
     def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
@@ -120,12 +123,13 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         raise AssertionError("unreachable")
 
 
-def _refuse_what_is_not_of_processes(spec: ClusterSpec) -> None:
-    if spec.image or spec.memory_mib_per_broker:
-        raise ConfigurationError(
-            "images ([cluster] image) and --broker-memory need --target containers; the embedded target takes "
-            "--pulsar-version"
-        )
+def check_spec(spec: ClusterSpec) -> None:
+    """Raise ConfigurationError for a cluster that is not of processes, and for a version whose jars are not known."""
+    if spec.image:
+        raise ConfigurationError("cluster.image: Pulsar is started from released jars: --pulsar-version")
+    if spec.memory_mib_per_broker:
+        raise ConfigurationError("--broker-memory bounds containers, and Pulsar is started as processes: leave it out")
+    kept_digests(spec.version)
     if spec.home:
         raise ConfigurationError("cluster.home is a build of Kafka; Pulsar is started from released jars")
     if spec.security != "plaintext":
