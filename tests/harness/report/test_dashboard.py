@@ -104,7 +104,9 @@ def test_every_query_returns_series(prometheus: PrometheusConnect, title: str) -
     assert prometheus.custom_query(query), query
 
 
-@pytest.mark.parametrize(("name", "label"), [("scenario", "scenario"), ("family", "family"), ("tier", "tier")])
+@pytest.mark.parametrize(
+    ("name", "label"), [("scenario", "scenario"), ("family", "family"), ("tier", "tier"), ("system", "system")]
+)
 def test_the_variables_have_values(prometheus: PrometheusConnect, name: str, label: str) -> None:
     (variable,) = (one for one in DASHBOARD["templating"]["list"] if one["name"] == name)
     assert variable["query"]["query"].endswith(f", {label})")
@@ -114,7 +116,7 @@ def test_the_variables_have_values(prometheus: PrometheusConnect, name: str, lab
 
 def test_a_verdict_is_told_as_green_undecided_or_red(prometheus: PrometheusConnect) -> None:
     query = QUERIES["Verdicts of the scenarios A"]
-    for name in ("scenario", "family", "tier"):
+    for name in ("scenario", "family", "tier", "system"):
         query = query.replace(f"${name}", ".+")
     assert {one["value"][1] for one in prometheus.custom_query(query)} == {"0"}, "all of the recorded run passed"
 
