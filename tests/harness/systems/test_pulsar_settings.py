@@ -1,11 +1,16 @@
 """Settings of the Pulsar load: legal ones, defaults, and the service URL with its listener."""
 
+import ctypes
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.clients import LoadClientError
-from perfgate.systems.pulsar.load.settings import BY_KIND, CLIENT, complete, refuses
+from perfgate.systems.pulsar.load import clib
+from perfgate.systems.pulsar.load.client import configuration
+from perfgate.systems.pulsar.load.settings import BY_KIND, CLIENT, complete, log_in, refuses
 
 URL = {"serviceUrl": "pulsar://a:6650,b:6650"}
 
@@ -55,6 +60,58 @@ def test_the_listener_is_behind_the_url() -> None:
     whole = complete({"serviceUrl": "pulsar://a:6650,b:6650#cross-zone"}, "consumer")
     assert (whole["serviceUrl"], whole["listenerName"]) == ("pulsar://a:6650,b:6650", "cross-zone")
     assert complete(URL, "consumer")["listenerName"] == ""
+
+
+FILES = {"tlsCertificateFilePath": "/a.pem", "tlsKeyFilePath": "/k.pem"}
+OWN = "tlsCertFile:/a.pem,tlsKeyFile:/k.pem"
+TLS, TOKEN = (f"org.apache.pulsar.client.impl.auth.Authentication{kind}" for kind in ("Tls", "Token"))
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, ("", "")),
+        ({"authPlugin": "token", "authParams": "token:x"}, ("token", "token:x")),
+        ({"authPlugin": TOKEN, "authParams": "file:///t", **FILES}, (TOKEN, "file:///t")),
+        ({"authPlugin": "tls", **FILES}, ("tls", OWN)),
+        ({"authPlugin": TLS, "authParams": OWN}, (TLS, OWN)),
+        (FILES, (TLS, OWN)),
+        ({"tlsCertificateFilePath": "/a.pem"}, ("", "")),
+    ],
+)
+def test_how_a_client_logs_in(stated: dict[str, str], expected: tuple[str, str]) -> None:
+    assert log_in(complete({**URL, **stated}, "producer")) == expected
+
+
+def test_a_plugin_that_would_be_loaded_from_a_file_is_refused() -> None:
+    assert "legal: token, " in refuses({"authPlugin": "/x.so"}, "producer")
+
+
+def test_libpulsar_has_what_was_set() -> None:
+    stated = {
+        "authPlugin": TOKEN,
+        "authParams": "token:x",
+        "tlsTrustCertsFilePath": "/ca.pem",
+        "tlsAllowInsecureConnection": "true",
+        "operationTimeoutMs": "7000",
+        "numIoThreads": "3",
+        **FILES,
+    }
+    conf = configuration(complete({"serviceUrl": "pulsar+ssl://a:6651#cross-zone", **stated}, "producer"))
+
+    def found(name: str, kind: Any = ctypes.c_int) -> Any:
+        get = getattr(clib.lib(), f"pulsar_client_configuration_{name}")
+        get.restype, get.argtypes = kind, (ctypes.c_void_p,)
+        return get(conf)
+
+    text = ctypes.c_char_p
+    assert found("get_listener_name", text) == b"cross-zone"
+    assert found("get_tls_certificate_file_path", text) == b"/a.pem"
+    assert found("get_tls_private_key_file_path", text) == b"/k.pem"
+    assert found("is_tls_allow_insecure_connection") == 1
+    assert found("is_validate_hostname") == 0
+    assert found("get_operation_timeout_seconds") == 7
+    assert found("get_io_threads") == 3
 
 
 @pytest.mark.parametrize("url", ["", "a:6650", "http://a:8080", "pulsar://a", "pulsar://a:6650,b", "pulsar://a:x"])

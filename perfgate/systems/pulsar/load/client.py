@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from ctypes import byref, c_void_p
-from typing import Any
 
 from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.systems.pulsar.load import clib
-from perfgate.systems.pulsar.load.settings import LISTENER, SERVICE_URL
+from perfgate.systems.pulsar.load.settings import LISTENER, SERVICE_URL, log_in
 
 TRUE = "true"
 OURS = ("InvalidConfiguration", "InvalidTopicName", "InvalidUrl", "OperationNotSupported")
@@ -28,7 +27,7 @@ class Client:
         self.failed: Counter[str] = Counter()
         self.throttled_ms = 0  # brokers read no more of a connection that is over its limit, and do not say so
         self._lib = clib.lib()
-        self._client = c_void_p(self._lib.pulsar_client_create(settings[SERVICE_URL].encode(), self._conf(settings)))
+        self._client = c_void_p(self._lib.pulsar_client_create(settings[SERVICE_URL].encode(), configuration(settings)))
 
     def count_failure(self, code: int, records: int) -> None:
         name = clib.error_name(code)
@@ -57,28 +56,31 @@ class Client:
         reason = f"topic {self.topic}: {what}: {name} {warning}".rstrip()
         raise LoadClientError(reason) if name in OURS else UnansweredError(reason, name)
 
-    def _conf(self, settings: Mapping[str, str]) -> Any:
-        lib = self._lib
-        conf = c_void_p(lib.pulsar_client_configuration_create())
-        clib.silence(conf)
-        put = {
-            "set_operation_timeout_seconds": int(settings["operationTimeoutMs"]) // 1_000,
-            "set_keep_alive_interval_in_seconds": int(settings["keepAliveIntervalSeconds"]),
-            "set_io_threads": int(settings["numIoThreads"]),
-            "set_message_listener_threads": int(settings["numListenerThreads"]),
-            "set_memory_limit": 0,  # what is pending is bounded here
-            "set_stats_interval_in_seconds": 0,
-            "set_tls_allow_insecure_connection": int(settings["tlsAllowInsecureConnection"] == TRUE),
-            "set_validate_hostname": int(settings["tlsHostnameVerificationEnable"] == TRUE),
-            "set_listener_name": settings[LISTENER].encode(),
-            "set_tls_trust_certs_file_path": settings["tlsTrustCertsFilePath"].encode(),
-            "set_tls_certificate_file_path": settings["tlsCertificateFilePath"].encode(),
-            "set_tls_private_key_file_path": settings["tlsKeyFilePath"].encode(),
-        }
-        for name, value in put.items():
-            if value != b"":
-                getattr(lib, f"pulsar_client_configuration_{name}")(conf, value)
-        if plugin := settings["authPlugin"]:
-            made = lib.pulsar_authentication_create(plugin.encode(), settings["authParams"].encode())
-            lib.pulsar_client_configuration_set_auth(conf, c_void_p(made))
-        return conf
+
+def configuration(settings: Mapping[str, str]) -> c_void_p:
+    """Return libpulsar's configuration of a client with these settings, complete ones."""
+    lib = clib.lib()
+    conf = c_void_p(lib.pulsar_client_configuration_create())
+    clib.silence(conf)
+    put = {
+        "set_operation_timeout_seconds": int(settings["operationTimeoutMs"]) // 1_000,
+        "set_keep_alive_interval_in_seconds": int(settings["keepAliveIntervalSeconds"]),
+        "set_io_threads": int(settings["numIoThreads"]),
+        "set_message_listener_threads": int(settings["numListenerThreads"]),
+        "set_memory_limit": 0,  # what is pending is bounded here
+        "set_stats_interval_in_seconds": 0,
+        "set_tls_allow_insecure_connection": int(settings["tlsAllowInsecureConnection"] == TRUE),
+        "set_validate_hostname": int(settings["tlsHostnameVerificationEnable"] == TRUE),
+        "set_listener_name": settings[LISTENER].encode(),
+        "set_tls_trust_certs_file_path": settings["tlsTrustCertsFilePath"].encode(),
+        "set_tls_certificate_file_path": settings["tlsCertificateFilePath"].encode(),
+        "set_tls_private_key_file_path": settings["tlsKeyFilePath"].encode(),
+    }
+    for name, value in put.items():
+        if value != b"":
+            getattr(lib, f"pulsar_client_configuration_{name}")(conf, value)
+    plugin, parameters = log_in(settings)
+    if plugin:
+        made = lib.pulsar_authentication_create(plugin.encode(), parameters.encode())
+        lib.pulsar_client_configuration_set_auth(conf, c_void_p(made))
+    return conf

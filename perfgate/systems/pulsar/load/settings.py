@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from perfgate.load.clients import LoadClientError
 from perfgate.load.positions import MOST_MESSAGES
+from perfgate.systems.pulsar.client.http import TLS_PLUGINS, TOKEN_PLUGINS
 
 SERVICE_URL = "serviceUrl"
 LISTENER = "listenerName"
@@ -36,7 +37,7 @@ class Setting:
     @property
     def legal(self) -> str:
         if self.words:
-            return ", ".join(self.words)
+            return ", ".join(word for word in self.words if word)
         if self.least is None:
             return "any text"
         return f"{self.least:,} to {self.most:,}" + (f" in steps of {self.step:,}" if self.step > 1 else "")
@@ -52,11 +53,16 @@ class Setting:
 
 
 TRUTH = ("true", "false")
+OTHER_PLUGINS = tuple(
+    f"org.apache.pulsar.client.impl.auth.{name}"
+    for name in ("AuthenticationBasic", "AuthenticationAthenz", "oauth2.AuthenticationOAuth2")
+)
+"""libpulsar takes any other name for a library to load, and ends the process where that is none."""
 TEXT = Setting("")
 CLIENT: Mapping[str, Setting] = {
     SERVICE_URL: TEXT,
     LISTENER: TEXT,
-    "authPlugin": TEXT,
+    "authPlugin": Setting("", ("", *TOKEN_PLUGINS, *TLS_PLUGINS, *OTHER_PLUGINS)),
     "authParams": TEXT,
     "tlsTrustCertsFilePath": TEXT,
     "tlsCertificateFilePath": TEXT,
@@ -98,6 +104,18 @@ MOST_PENDING = 400_000
 """Messages that may be pending where maxPendingMessages is 0: of small ones fewer bytes are pending then. Each takes
 about 700 bytes in libpulsar."""
 BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer": CONSUMER}
+
+
+def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
+    """Return plugin and parameters by which a client logs in; empty: it does not.
+
+    By a certificate of its own it logs in where nothing else is stated, as pulsar-perf is told to.
+    """
+    plugin, given = settings["authPlugin"], settings["authParams"]
+    certificate, key = settings["tlsCertificateFilePath"], settings["tlsKeyFilePath"]
+    if certificate and key and (not plugin or (plugin in TLS_PLUGINS and not given)):
+        return plugin or TLS_PLUGINS[-1], f"tlsCertFile:{certificate},tlsKeyFile:{key}"
+    return plugin, given
 
 
 def most_pending(settings: Mapping[str, str], partitions: int) -> int:
