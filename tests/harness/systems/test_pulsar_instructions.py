@@ -1,5 +1,7 @@
 """What Pulsar's generator processes are told, and the loads that libpulsar cannot make."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from perfgate.load.clients import LoadClientError
 from perfgate.load.schedule import pace
+from perfgate.load.transport import ROOT
 from perfgate.model import Consumers, Load, Scenario, TopicSpec
 from perfgate.model.load import LoadSpec
 from perfgate.systems.pulsar.load import instructions as module
@@ -160,3 +163,20 @@ def test_a_slow_client_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_settings_that_a_target_adds_are_legal() -> None:
     with pytest.raises(LoadClientError, match="serviceUrl"):
         complete({"serviceUrl": "a:1"}, "producer")
+
+
+def test_a_load_host_needs_no_more_than_it_has() -> None:
+    """See requirements-agent.txt: what asks brokers over HTTP is not there."""
+    names = "('requests', 'pydantic', 'scipy', 'confluent_kafka')"
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, perfgate.systems.pulsar.load.clients; print([n for n in {names} if n in sys.modules])",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "[]"

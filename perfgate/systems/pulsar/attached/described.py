@@ -26,7 +26,8 @@ from perfgate.systems.attached.target_file import (
     prometheus_of,
     tables_of,
 )
-from perfgate.systems.pulsar.client.http import TLS_PLUGINS, TOKEN_PLUGINS, token_of
+from perfgate.systems.pulsar.client.http import token_of
+from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
 
 SYSTEM = "pulsar"
 _LEGAL = {

@@ -20,14 +20,13 @@ from requests.adapters import HTTPAdapter
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.secret import redacted, revealed
+from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
 
 CONNECT_S = 3.0
 REQUEST_TIMEOUT_S = 20.0
 MOST_REDIRECTS = 5
 MOST_REASON = 500
 """Characters of a broker's words that are kept: of an internal error it gives the whole stack trace."""
-TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
-TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")
 UNAVAILABLE = (502, 503, 504)
 """Answers of a broker, or of a proxy before it, that another broker may not give."""
 
