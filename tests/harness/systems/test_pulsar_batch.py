@@ -90,10 +90,19 @@ def test_values_go_to_their_partition_in_order(pulsar: FakePulsar) -> None:
 
 def test_a_failed_one_says_why(pulsar: FakePulsar) -> None:
     sending = Sending(pulsar, slots=4)
-    sending.send([7, 8])
+    sending.send([7])
     pulsar.answer(3)
+    (row,) = sending.take()
+    assert (row["err"], row["offset"]) == (clib.TIMED_OUT, -1)
+    sending.close()
+
+
+def test_one_whose_id_fits_into_no_position_is_in_the_log_all_the_same(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4)
+    sending.send([8])
     pulsar.answer(0, (1, 1 << 27, 0))
-    assert sending.take()["err"].tolist() == [clib.TIMED_OUT, clib.STRANGE]
+    (row,) = sending.take()
+    assert (row["err"], row["offset"]) == (0, -1)
     sending.close()
 
 
@@ -397,6 +406,12 @@ def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
     assert reading.take() == []
     reading.put(0, 1, 2)
     assert [text for _, text in reading.take()] == ["value 1", "value 2", str(clib.AT_END)]
+
+
+def test_a_message_whose_id_fits_into_no_position_is_an_error(clean: FakePulsar) -> None:
+    reading = Reading(clean)
+    reading.put(0, 1 << 27)
+    assert reading.take() == [(0, str(clib.STRANGE))]
 
 
 def test_a_partition_that_cannot_be_rewound_says_so(clean: FakePulsar) -> None:

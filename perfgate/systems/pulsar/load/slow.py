@@ -230,8 +230,8 @@ class Slow:
         to, private, size, partition = self._made.pop(number)
         offset = -1
         if id_:
-            if not result and (offset := self._position(id_)) < 0:
-                result = STRANGE
+            if not result:
+                offset = self._position(id_)
             self._pulsar["message_id_free"](id_)
         if self._at_once == (threading.get_ident(), number):
             self._at_once, self._refused = None, result

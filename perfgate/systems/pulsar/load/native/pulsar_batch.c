@@ -20,7 +20,7 @@
 
 #define KPG_FULL (-184)   /* the row found no room; librdkafka's number, as the engine's callers know it */
 #define KPG_EOF (-191)    /* the partition's backlog has been read to its end */
-#define KPG_STRANGE (-201) /* a message id that does not fit into a position */
+#define KPG_STRANGE (-201) /* a message that was received has an id that fits into no position */
 #define WORDS 400
 #define CELLS 8192        /* of a reader's ring: a listener that finds none free waits */
 #define FULL_US 200
@@ -84,7 +84,7 @@ static int64_t now_ns(void) {
 #define ENTRY_BITS 27
 #define BATCH_BITS 14
 
-/* The position of a message (positions.py says what it is for); -1 when it does not fit. */
+/* The position of a message (perfgate/load/positions.py says what it is for); -1 when it does not fit. */
 int64_t kpg_position(int64_t ledger, int64_t entry, int64_t batch) {
     if (batch < 0) batch = 0;
     if (ledger < 0 || entry < 0 || entry >> ENTRY_BITS || batch >> BATCH_BITS) return -1;
@@ -237,11 +237,8 @@ static void on_sent(int result, pulsar_message_id *id, void *context) {
     slot *sent = context;
     sender *s = sent->owner;
     sent->err = result;
-    sent->offset = -1;
-    if (id) {
-        if (!result && (sent->offset = position_of(id)) < 0) sent->err = KPG_STRANGE;
-        pulsar.message_id_free(id);
-    }
+    sent->offset = id && !result ? position_of(id) : -1; /* -1, too, where it fits into no position */
+    if (id) pulsar.message_id_free(id);
     if (sent == handing_over) { /* refused at once, in the call that handed it over */
         handing_over = NULL;
         return;
