@@ -145,17 +145,20 @@ def by_python_client(spec: LoadSpec, observer: Observer) -> Point:
 class Bench:
     """Runs the cases' tools in rounds on one cluster, in an order that is drawn anew each time."""
 
-    def __init__(self, cluster: EmbeddedCluster, *, version: str, window_s: float, seed: int) -> None:
+    def __init__(
+        self, cluster: EmbeddedCluster, *, version: str, window_s: float, seed: int, only: Sequence[str]
+    ) -> None:
         self._cluster, self._topics = cluster, cluster.topics()
         self._window_s, self._random, self._made = window_s, random.Random(seed), 0
         perf = PulsarPerfDriver(java=find_java(), classpath=tool_jars(version).classpath)
         slow = LibpulsarDriver(LocalTransport(("-c", WITHOUT_COMPILER)))
-        self._tools: dict[str, Measure] = {
+        tools: dict[str, Measure] = {
             ENGINE: by_driver(LibpulsarDriver(), self._topics),
             PERF: by_driver(perf, self._topics),
             SLOW: by_driver(slow, self._topics),
             PYTHON: by_python_client,
         }
+        self._tools = {name: measure for name, measure in tools.items() if name in only}
 
     def warm_up(self, case: Scenario) -> None:
         """Load the brokers until their JVMs have compiled what they need."""
@@ -230,7 +233,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7, help="rounds per case (default: 7)")
     parser.add_argument("--window", type=float, default=REPORTS_S, help="seconds measured of each (default: 10)")
     parser.add_argument("--only", choices=[case.name for case in CASES], action="append", help="this case (repeatable)")
+    parser.add_argument(
+        "--beside", choices=(PERF, SLOW, PYTHON), action="append", help="measure the engine beside this (default: all)"
+    )
     options = parser.parse_args(arguments)
+    if options.rounds < 2:
+        parser.error("--rounds must be 2 or more: a spread needs as many")
     if psutil.cpu_percent(1.0) > 20:
         print("note: this machine is busy; the figures below are not those of a quiet one")
     cases = [case for case in CASES if not options.only or case.name in options.only]
@@ -246,7 +254,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         target = PulsarTarget(log_folder=Path(logs), cross_zone=False, say=print)
         try:
             target.prepare([spec])
-            bench = Bench(target.cluster(spec), version=spec.version, window_s=options.window, seed=time.time_ns())
+            bench = Bench(
+                target.cluster(spec),
+                version=spec.version,
+                window_s=options.window,
+                seed=time.time_ns(),
+                only=(ENGINE, *(options.beside or (PERF, SLOW, PYTHON))),
+            )
             bench.warm_up(CASES[0])
             for case in cases:
                 found = compared(bench.run(case, options.rounds), ENGINE)
