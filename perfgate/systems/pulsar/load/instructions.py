@@ -131,4 +131,4 @@ def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
 def _warn_of_slow() -> None:
     """Compile the client, before its processes need it; say so where the slow one is what is left."""
     if reason := native.cannot_have():
-        warnings.warn(f"{reason}: the load runs on the slow client, about 20 us of CPU a record", stacklevel=3)
+        warnings.warn(f"{reason}: the load runs on the slow client, at about six times the CPU a record", stacklevel=3)
