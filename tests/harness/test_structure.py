@@ -21,6 +21,7 @@ ROOMS: Mapping[str, set[str]] = {
 }
 """What each room of perfgate/ may import of the others. None of them imports fixtures/ or pytest."""
 WIRING = {
+    "wiring_attached",
     "wiring_kafka",
     "wiring_pulsar",
     "system_settings",

@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from perfgate.host.ports import is_this_machine
-from perfgate.model import MIB, Settings
+from perfgate.model import MIB, Settings, System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 from perfgate.model.target import ACTIONS, PREFIX
@@ -56,6 +56,7 @@ class Described(ABC):
     `bootstrap`: where a client begins, as the system's clients take it.
     """
 
+    system: ClassVar[System]
     name: str
     path: Path
     bootstrap: str
@@ -112,6 +113,10 @@ class Described(ABC):
     @abstractmethod
     def weaknesses(self) -> tuple[str, ...]:
         """Return the checks that its connections lack, for a person."""
+
+    @abstractmethod
+    def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
+        """Return what its owner has to grant for a run with these."""
 
     @property
     def on_this_host(self) -> bool:

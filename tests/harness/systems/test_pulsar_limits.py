@@ -51,6 +51,13 @@ def of_pulsar(**changes: Any) -> Scenario:
     )
 
 
+def bookies(sync: str, *, varied: bool = False) -> dict[str, object]:
+    """Changes of a scenario whose bookies wait for the disk, or do not."""
+    config = settings({"journalSyncData": sync})
+    spec = ClusterSpec(system="pulsar", bookies=3, bookie_config=config)
+    return {"cluster": spec, "factor": config if varied else ()}
+
+
 def test_a_usual_scenario_is_run(tmp_path: Path) -> None:
     one = PulsarTarget(described(tmp_path), note=print, run_id="r", manifests=tmp_path)
     assert one.cannot(of_pulsar()) is None
@@ -96,7 +103,7 @@ def test_limits_of_the_file(tmp_path: Path, changes: dict[str, object], limits: 
         (TopicSpec(partitions=1, replication_factor=3), (), 3, 0, ""),
         (TopicSpec(partitions=1, replication_factor=3), (), 1, 3, ""),
         (TopicSpec(partitions=1, replication_factor=2, config=settings({"ensemble": 5})), (), 3, 3, "needs 5 bookies"),
-        (TopicSpec(partitions=1, replication_factor=3), (("cluster.bookies", "4"),), 3, 3, "it is about 4 bookies"),
+        (TopicSpec(partitions=1, replication_factor=3), (("bookies", "4"),), 3, 3, "it is about 4 bookies"),
         (TopicSpec(partitions=1, replication_factor=3), (("cluster.brokers", "5"),), 3, 3, "it is about 5 brokers"),
         (TopicSpec(partitions=1, replication_factor=3), (("cluster.brokers", "5"),), 0, 0, ""),
     ],
@@ -116,11 +123,16 @@ def test_a_cluster_too_small_is_said_of_the_cluster(
         ({"link": CROSS_ZONE}, "", "the target file states no [zones] cross-zone"),
         ({"link": CROSS_ZONE}, '\n[zones]\ncross-zone = "pulsar://b:6650"', ""),
         ({"link": LINKS["cross-zone-10ms"]}, '\n[zones]\ncross-zone = "pulsar://b:6650"', "as far apart as they are"),
-        ({"factor": (("bookie.journalSyncData", "true"),)}, "", "bookies take it at their start only"),
-        ({"factor": (("bookie.journalSyncData", "true"),)}, 'durability = "fsync"', ""),
-        ({"factor": (("bookie.journalSyncData", "false"),)}, 'durability = "fsync"', "bookies take it"),
-        ({"factor": (("bookie.journalSyncData", "false"),)}, 'durability = "page cache"', ""),
-        ({"factor": (("bookie.dbStorage_writeCacheMaxSizeMb", "8"),)}, 'durability = "fsync"', "bookies take it"),
+        (bookies("true", varied=True), "", "about durability fsync, and that of these bookies is not stated"),
+        (bookies("true", varied=True), 'durability = "fsync"', ""),
+        (bookies("false", varied=True), 'durability = "fsync"', "of these bookies is fsync"),
+        (bookies("false", varied=True), 'durability = "page cache"', ""),
+        (bookies("false"), 'durability = "fsync"', ""),  # what is not its subject is as the owner has it
+        (
+            {"cluster": ClusterSpec(system="pulsar", bookie_config=settings({"dbStorage_writeCacheMaxSizeMb": 8}))},
+            "",
+            "bookies take it at their start only",
+        ),
     ],
 )
 def test_what_the_file_does_not_give(tmp_path: Path, changes: dict[str, object], top: str, words: str) -> None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from perfgate.load.hosts_file import HostsFile
+from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
@@ -40,7 +41,6 @@ _LEGAL = {
     "broker-config": "allowed",
 }
 LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
-SYSTEM = "kafka"
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
@@ -49,6 +49,14 @@ CONNECTION = re.compile(
     r"|log\.connection\.close|metadata\.recovery\..+|enable\.metrics\.push|https\..+"
 )
 """Settings that a client needs to connect, in librdkafka's names."""
+PERMISSIONS = (
+    "topics {prefix}* (prefixed): Create, Describe, DescribeConfigs, Write, Read, Delete",
+    "consumer groups {prefix}* (prefixed): Read, Describe, Delete",
+    "all topics: Describe (or nobody tells whether the cluster is well)",
+)
+IN_TRANSACTIONS = "transactional ids {prefix}* (prefixed): Write, Describe"
+OF_BROKERS = "cluster: DescribeConfigs, AlterConfigs (dynamic settings of brokers)"
+OF_FAULTS = "cluster: DescribeConfigs (the session of the brokers, which outages are held against)"
 CLIENT_ID = "kafka-perf-gate"
 """The suite's clients unless the file says otherwise: a quota can be put on it."""
 
@@ -57,10 +65,18 @@ CLIENT_ID = "kafka-perf-gate"
 class DescribedTarget(Described):
     """Kafka's brokers as their file describes them. `bootstrap`: host:port,...; `client`: librdkafka's settings."""
 
+    system: ClassVar[System] = "kafka"
+
     @property
     def servers(self) -> tuple[str, ...]:
         """Return host:port of each server that a client begins with."""
         return tuple(self.bootstrap.split(","))
+
+    def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
+        """Return the access control lists that a run with these needs."""
+        needed = [*PERMISSIONS, *([IN_TRANSACTIONS] if transactions else [])]
+        needed += [OF_BROKERS] if broker_config else [OF_FAULTS] if faults else []
+        return [permission.format(prefix=self.prefix) for permission in needed]
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
@@ -91,8 +107,8 @@ def load_target(path: Path, convert: Convert) -> DescribedTarget:
 def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
     tables = tables_of(document, LEGAL)
     top, zones, faults = tables[""], tables["zones"], tables["faults"]
-    if top.text("system", SYSTEM) != SYSTEM:
-        raise ConfigurationError(f'system = {document["system"]!r} must be "{SYSTEM}", {AT_THE_TOP}')
+    if top.text("system", DescribedTarget.system) != DescribedTarget.system:
+        raise ConfigurationError(f'system = {document["system"]!r} must be "{DescribedTarget.system}", {AT_THE_TOP}')
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
     prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
     client, left_out = _client(path.parent, Table(document, "client").values, convert)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from perfgate.load.hosts_file import HostsFile
+from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
@@ -29,7 +30,6 @@ from perfgate.systems.attached.target_file import (
 from perfgate.systems.pulsar.client.http import token_of
 from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
 
-SYSTEM = "pulsar"
 _LEGAL = {
     "": "system name service-url admin-url tenant namespace-prefix cluster brokers bookies durability insecure profile "
     "on-this-host dedicated client zones limits broker-config prometheus faults",
@@ -62,6 +62,7 @@ class DescribedPulsar(Described):
     brokers do not say.
     """
 
+    system: ClassVar[System] = "pulsar"
     admin_urls: tuple[str, ...]
     tenant: str
     bookies: int = 0
@@ -76,6 +77,15 @@ class DescribedPulsar(Described):
     def identity(self) -> str:
         """Identity of the cluster before it is connected: this file, and the servers that it names."""
         return f"{self.path.resolve()} {self.bootstrap} {','.join(self.admin_urls)}"
+
+    def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
+        """Return what the role of a run with these has to be."""
+        if broker_config or faults:
+            return ["a superuser's role (dynamic settings of brokers, and whether a fault does others harm)"]
+        return [
+            f"a role that is an admin of tenant {self.tenant} (namespaces {self.prefix}*, and topics in them)",
+            "a superuser's role, or nobody tells whether brokers are gone",
+        ]
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
@@ -123,7 +133,7 @@ def for_load_hosts(described: DescribedPulsar, file: HostsFile | None) -> Descri
 def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
     tables = tables_of(document, LEGAL)
     top, zones, faults = tables[""], tables["zones"], tables["faults"]
-    if top.text("system") != SYSTEM:
+    if top.text("system") != DescribedPulsar.system:
         raise ConfigurationError(f'system = {document.get("system")!r} must be "pulsar" {AT_THE_TOP}')
     prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
     client = _client(path.parent, Table(document, "client").values)

@@ -69,8 +69,8 @@ def never_of_brokers(name: str, value: str) -> str | None:
 def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | None:
     """The reason why the scenario means nothing on a cluster of so many nodes (0: not known); None when it does."""
     factor = dict(scenario.factor)
-    for what, path, there in (("brokers", "cluster.brokers", brokers), ("bookies", "cluster.bookies", bookies)):
-        if there and int(asked := factor.get(path, there)) != there:
+    for what, there in (("brokers", brokers), ("bookies", bookies)):
+        if there and int(asked := factor.get(what, factor.get(f"cluster.{what}", there))) != there:
             return OfCluster(f"it is about {asked} {what}, and the cluster has {there}")
     if not bookies:
         return None
@@ -88,10 +88,12 @@ def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_c
         return "no client in the other zone: the target file states no [zones] cross-zone"
     if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
-    for name, value in scenario.factor:
-        if name.startswith(BOOKIE) and not (
-            name == f"{BOOKIE}{SYNC}" and described.durability == ("fsync" if value == "true" else "page cache")
-        ):
+    varied = {name.removeprefix(BOOKIE) for name, _ in scenario.factor}
+    for name, value in scenario.cluster.bookie_config:
+        if name == SYNC and name in varied and described.durability != scenario.cluster.durability:
+            there = described.durability or "not stated in the target file"
+            return f"it is about durability {scenario.cluster.durability}, and that of these bookies is {there}"
+        if name != SYNC:
             return f"{name} = {value}: bookies take it at their start only, and real ones are not this suite's to start"
     for name, value in scenario.cluster.config:
         if reason := never_of_brokers(name, value):
