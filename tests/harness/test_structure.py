@@ -35,6 +35,7 @@ WIRING = {
 CLIENTS = {"confluent_kafka", "testcontainers"}
 """What talks with a system under test. The facts of this machine name the client's version, too."""
 MOST_LINES = 500
+SYSTEMS = {path.name for path in (ROOT / "perfgate" / "systems").iterdir() if (path / "managed").is_dir()}
 TESTING = {"pytest", "_pytest", "allure"}
 
 
@@ -48,6 +49,13 @@ def imports(text: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+def of_another_system(place: list[str], name: list[str]) -> bool:
+    """Whether a module of one system imports another's, or one that systems share imports any; by_file chooses."""
+    own = place[0] if place and place[0] in SYSTEMS else ""
+    named = name[1] if len(name) > 1 and name[0] == "systems" and name[1] in SYSTEMS else ""
+    return bool(named) and named != own and place != ["by_file"]
 
 
 def against_the_rule(place: str, text: str) -> list[str]:
@@ -64,6 +72,7 @@ def against_the_rule(place: str, text: str) -> list[str]:
                 or package == "tests"
                 or (package in TESTING and (room, package) != ("report", "allure"))
                 or (package in CLIENTS and room not in ("systems", "host"))
+                or (room == "systems" and of_another_system(rest[1:], inner))
             )
         else:
             wrong = (
@@ -95,6 +104,8 @@ def test_every_module_keeps_the_rule(path: Path) -> None:
         ("perfgate/model/target.py", "from perfgate.measure.plan import at_most"),
         ("perfgate/systems/kafka/java.py", "from fixtures.options import RunConfig"),
         ("perfgate/load/schedule.py", "import pytest"),
+        ("perfgate/systems/pulsar/jars.py", "from perfgate.systems.kafka.java import jars_of"),
+        ("perfgate/systems/attached/target.py", "from perfgate.systems.pulsar.client.admin import Admin"),
         ("fixtures/gate.py", "from perfgate.systems.kafka.client.topics import Topics"),
     ],
 )
