@@ -20,6 +20,8 @@ from perfgate.systems.pulsar.attached.external import PulsarTarget
 from perfgate.systems.pulsar.attached.own_namespace import PROPERTY
 from perfgate.systems.pulsar.attached.trial import Trials
 from perfgate.systems.pulsar.client import live_settings as live_module
+from perfgate.systems.pulsar.client.admin import Admin
+from tests.harness.build import scenario
 from tests.harness.build.pulsar_brokers import FakePulsar, asked, served
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
@@ -295,6 +297,28 @@ def test_a_role_that_is_no_superuser_sees_less_and_says_so(pulsar: FakePulsar, t
     cluster.topics().create(f"{cluster.prefix}t", ONE)
     cluster.check()
     assert one.gone() == ""
+    with pytest.raises(TargetError, match="which brokers there are is not known"):
+        cluster.topics().leaders(f"{cluster.prefix}t")
+    with pytest.raises(ConfigurationError, match="by a superuser's role"):
+        cluster.live_settings()
+
+
+def test_brokers_behind_a_proxy_are_seen_by_the_list_alone(
+    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their own addresses lead nowhere from here: each seemed not to be ready, and no run could start."""
+    inside = "http://127.0.0.1:1"
+    monkeypatch.setattr(Admin, "own_addresses", lambda *_: {"webServiceUrl": inside})
+    one = target(pulsar)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    cluster.check()
+    assert cluster.facts()["brokers"] == 3
+    setting = replace(scenario(), cluster=replace(SPEC, config=((SETTING, "33"),)))
+    assert "where each broker's web service can be asked" in str(one.cannot(setting))
+    pulsar.sick = {1, 2, 3}
+    with pytest.raises(ConfigurationError, match="no message came back"):
+        target(pulsar).prepare([SPEC])
 
 
 def test_a_broker_that_goes_stops_the_run(pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch) -> None:

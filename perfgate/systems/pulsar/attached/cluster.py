@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from perfgate.host.connections import connect_ms
 from perfgate.model import ClusterSpec, Link
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import PREFIX, Meter
 from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError
 from perfgate.systems.attached.command_faults import CommandFaults
@@ -23,6 +23,10 @@ from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_bro
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S, OwnerWatch
 
 OF_CONNECTIONS = "a TCP connection to each server of the service URL; the median"
+NO_SETTINGS = (
+    "brokers' settings are changed only where each broker's web service can be asked, by a superuser's role: whether "
+    "each takes them could not be seen"
+)
 ALL = "all"
 """For which broker a dynamic setting is noted: it is one for the whole cluster."""
 SESSION = "metadataStoreSessionTimeoutMillis"
@@ -101,6 +105,8 @@ class AttachedPulsar(AttachedCluster):
         return self._live()
 
     def _live(self) -> LiveSettings:
+        if set(self._nodes.urls) != set(self._nodes.brokers) or not self._nodes.brokers:
+            raise ConfigurationError(NO_SETTINGS)
         return LiveSettings(self._admin, list(self._nodes.urls.values()), self._note, self._require_same, shared=True)
 
     def _note(self, name: str, before: str | None, effective: str, value: str) -> None:

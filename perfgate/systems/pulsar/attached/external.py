@@ -11,12 +11,13 @@ from typing import Unpack
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.target import OfCluster
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.diagnosis import Keys, context_of, problem_of
 from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.attached.target import AttachedTarget, Permitted
-from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
+from perfgate.systems.pulsar.attached.cluster import NO_SETTINGS, AttachedPulsar
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.leftovers import PulsarCleaner
 from perfgate.systems.pulsar.attached.limits import beyond, lacks_nodes, lacks_permission
@@ -199,6 +200,8 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             )
         ):
             return reason
+        if self._nodes and scenario.cluster.config and set(self._nodes.urls) != set(self._nodes.brokers or (0,)):
+            return OfCluster(NO_SETTINGS)
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
         reason = reason or beyond(self._described.limits, scenario)
         tried = self._trials is not None and not (reason or scenario.refusal)

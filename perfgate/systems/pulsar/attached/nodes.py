@@ -95,7 +95,9 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
         except TargetError:
             continue
         url = own.get("webServiceUrlTls" if scheme == "https" else "webServiceUrl", at)
-        known |= {own[name].partition("://")[2]: url for name in ("webServiceUrl", "webServiceUrlTls") if name in own}
+        if admin.is_ready(url):  # behind a proxy it may not be reached from here
+            names = [name for name in ("webServiceUrl", "webServiceUrlTls") if name in own]
+            known |= {own[name].partition("://")[2]: url for name in names}
     return {address: known[address] for address in addresses if address in known}
 
 
@@ -117,6 +119,11 @@ def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
 
 def unhealthy(admin: Admin, nodes: Nodes) -> str:
     """Return what a health check of each broker says is wrong: it writes a message and reads it. Needs a superuser."""
+    if nodes.brokers and not nodes.urls:  # behind a proxy, which chooses a broker
+        try:
+            admin.check_health()
+        except TargetError as error:
+            return str(error)
     for number, url in nodes.urls.items():
         try:
             admin.check_health(url)

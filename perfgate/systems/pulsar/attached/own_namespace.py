@@ -142,6 +142,12 @@ class TopicsOfRun(Topics):
         self._require()
         super().create(name, spec)
 
+    def leaders(self, name: str) -> tuple[int, ...]:
+        """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known, as to no superuser."""
+        if not self._brokers():
+            raise TargetError("which brokers there are is not known")
+        return super().leaders(name)
+
     def delete(self, name: str) -> None:
         """See :meth:`Topics.delete`."""
         self._require()  # another cluster would say that it is gone
