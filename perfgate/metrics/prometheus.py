@@ -19,7 +19,7 @@ from urllib3.util.retry import Retry
 from urllib3.util.ssl_ import create_urllib3_context
 
 from perfgate.host.ports import is_this_machine
-from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource, duration_s
+from perfgate.metrics.prometheus_source import OF_KAFKA, PRESETS, PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 
@@ -131,7 +131,7 @@ class Prometheus:
     def _selected(self) -> set[tuple[str, str]]:
         """Job and instance of the targets that have the selected series; none where the source selects nothing."""
         source, found = self.source, set()
-        for name in [source.preset] if source.preset else PRESETS:
+        for name in [source.preset] if source.preset else OF_KAFKA:
             match = ",".join(filter(None, (PRESETS[name].match, source.match)))
             if source.query or not (source.preset or source.match):
                 break

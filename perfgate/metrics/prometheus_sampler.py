@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
 from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
-from perfgate.metrics.prometheus_source import PRESETS, Preset, PrometheusSource
-from perfgate.metrics.usage import CPU, Looks, OverTime, cpu_metrics, of_gauges, of_scrapes
+from perfgate.metrics.prometheus_source import OF_KAFKA, PRESETS, Preset, PrometheusSource
+from perfgate.metrics.usage import CPU, OF_A_ROLE, Looks, OverTime, cpu_metrics, of_gauges, of_scrapes
 from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4
@@ -27,6 +27,7 @@ LOOKS_BACK_S = 60.0
 """At the start brokers are searched in this time and two scrape intervals."""
 LATE_SCRAPES_S = 3.0
 """How long the scrapes that belong to the window may take to arrive."""
+CORES = "broker_cpu_cores.sum"
 ByBroker = dict[int, list[list[tuple[float, float]]]]
 
 
@@ -45,8 +46,15 @@ class PrometheusSampler:
     read: Callable[[], Looks] | None = None
     untold = "a Prometheus is asked for CPU, and for traffic and health where exporters give them their usual names"
 
-    def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str], scrape_interval_s: float = 0.0) -> None:
-        """`brokers`: the advertised addresses (host:port) by broker id.
+    def __init__(
+        self,
+        prometheus: Prometheus,
+        brokers: Mapping[int, str],
+        scrape_interval_s: float = 0.0,
+        role_of: Callable[[int], str] | None = None,
+    ) -> None:
+        """`brokers`: the advertised addresses (host:port) by broker id; `role_of`: the role of each node where these
+        are nodes of several roles.
 
         `scrape_interval_s`: where it is known, windows that are too short for enough scrapes are not waited for. The
         clocks are compared now, before a round, and again after the window.
@@ -55,7 +63,7 @@ class PrometheusSampler:
         self._before = self._look_before()
         self._looks_back_s = prometheus.source.looks_back_s
         self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
-        self._brokers = brokers
+        self._brokers, self._role_of = brokers, role_of
         self._edges: list[float] = []
         """On this machine's monotonic clock."""
         self._after: ClockLook | None = None
@@ -93,7 +101,7 @@ class PrometheusSampler:
             return "brokers' CPU: by [prometheus] query"
         self._prometheus.exporter = self._answered
         preset = PRESETS[self._answered]
-        return f"brokers' CPU: {preset.counter} ({self._answered}), that of {preset.of}"
+        return f"brokers' CPU: {preset.counter or preset.match} ({self._answered}), that of {preset.of}"
 
     def edge(self, at: float | None = None) -> None:
         """Note the moment: Prometheus is asked about the past, however late this is called."""
@@ -131,7 +139,16 @@ class PrometheusSampler:
             broker: sum(found[broker] * length for found, length in zip(per_span, lengths, strict=True)) / sum(lengths)
             for broker in per_span[0]
         }
-        return {**cpu_metrics(cores, records_per_s), **self._health(spans)}
+        return {**self._of_roles(cores), **cpu_metrics(cores, records_per_s), **self._health(spans)}
+
+    def _of_roles(self, cores: Mapping[int, float]) -> dict[str, float]:
+        """The cores of each role's nodes together, by `<metric>.<role>`."""
+        if self._role_of is None:
+            return {}
+        found: dict[str, float] = defaultdict(float)
+        for node, used in cores.items():
+            found[f"{OF_A_ROLE[CORES]}.{self._role_of(node)}"] += used
+        return found
 
     def _look_before(self) -> ClockLook:
         try:
@@ -210,7 +227,7 @@ class PrometheusSampler:
 
     def _by_broker(self, source: PrometheusSource, opens: float, closes: float) -> ByBroker:
         seconds = max(1, round(closes - opens) + 2)
-        names = [self._prometheus.exporter] if self._prometheus.exporter else list(PRESETS)
+        names = [self._prometheus.exporter] if self._prometheus.exporter else list(OF_KAFKA)
         empty: list[str] = []
         others: Unavailable | None = None
         for name in [""] if source.query else names:

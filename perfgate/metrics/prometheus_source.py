@@ -78,7 +78,13 @@ PRESETS: Mapping[str, Preset] = {
     "aiven": Preset(
         counter="cpu_time_active", of="the whole host that the broker is on", match='cpu="cpu-total"', label="host"
     ),
+    # Brokers of Pulsar and the metadata store name it like any process, bookies without _total.
+    "pulsar": Preset(
+        counter="", of="each broker's and each bookie's process", match='__name__=~"process_cpu_seconds(_total)?"'
+    ),
 }
+OF_KAFKA = tuple(name for name in PRESETS if name != "pulsar")
+"""Those that are tried in turn where none is stated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

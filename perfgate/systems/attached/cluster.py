@@ -50,6 +50,8 @@ class AttachedCluster(ABC):
 
     own = False
     faults: CommandFaults
+    role_of: Callable[[int], str] | None = None
+    """The role of a node of `measured`; None: all are brokers."""
 
     def __init__(
         self,
@@ -158,6 +160,11 @@ class AttachedCluster(ABC):
             self.faults.settled()
         if reason:
             self.meter.stop(f"stopped at once, as the target file asks for: {reason}", BrokersFailedError)
+
+    @property
+    def measured(self) -> Mapping[int, str]:
+        """The nodes whose usage counts: addresses (host:port) by id."""
+        return self.addresses
 
     def log_tail(self, lines: int = 40) -> str:
         """Return nothing: the brokers' logs are out of reach."""

@@ -255,6 +255,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Advertised addresses (host:port) by id; empty before `prepare`."""
         return self._brokers
 
+    @property
+    def measured(self) -> Mapping[int, str]:
+        """The nodes whose usage counts: addresses (host:port) by id; empty before `prepare`."""
+        return self._brokers
+
     def cluster(self, spec: ClusterSpec) -> Kept:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""
         if time.monotonic() > self._ends_at:

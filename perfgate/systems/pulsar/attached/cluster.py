@@ -16,7 +16,7 @@ from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError
 from perfgate.systems.attached.command_faults import CommandFaults
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
-from perfgate.systems.pulsar.attached.nodes import Nodes, unhealthy, unwell
+from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, unwell
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_brokers, put
@@ -81,6 +81,7 @@ class AttachedPulsar(AttachedCluster):
         self._addresses = addresses
         self._topics = TopicsOfRun(self, admin, addresses, self._require_same)
         self._changed: list[_Changed] = []
+        self.role_of = role_of
 
     def apply_settings(self) -> None:
         """Make the run's namespace, and set the spec's broker settings, having noted what they were.
@@ -103,6 +104,10 @@ class AttachedPulsar(AttachedCluster):
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
         return self._live()
+
+    @property
+    def measured(self) -> Mapping[int, str]:
+        return self._nodes.measured
 
     def _live(self) -> LiveSettings:
         if set(self._nodes.urls) != set(self._nodes.brokers) or not self._nodes.brokers:

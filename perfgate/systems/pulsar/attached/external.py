@@ -162,6 +162,10 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             note=self._note,
         )
 
+    @property
+    def measured(self) -> Mapping[int, str]:
+        return self._nodes.measured if self._nodes else {}
+
     def is_that_of(self, cluster_id: str) -> bool:
         try:
             admin = Admin(self._described.admin_urls[:1], self._described.client)

@@ -26,6 +26,11 @@ OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId
 """What settings begin with that differ from broker to broker and do not change their speed."""
 
 
+def role_of(node: int) -> str:
+    """Return the role of a node by its id, as the names of metrics have them."""
+    return "bookies" if node >= FIRST_BOOKIE else "brokers"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
     """The nodes of one cluster, in order of their names. `id`: of the cluster, by its name and where its metadata is.
@@ -39,6 +44,11 @@ class Nodes:
     brokers: Mapping[int, str] = field(default_factory=dict)
     urls: Mapping[int, str] = field(default_factory=dict)
     bookies: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> Mapping[int, str]:
+        """Brokers and bookies, host:port by id; the metadata store is out of sight."""
+        return {**self.brokers, **{number: at for at, number in self.bookies.items()}}
 
     @property
     def blind(self) -> str:
