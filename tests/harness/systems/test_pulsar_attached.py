@@ -10,6 +10,7 @@ import pytest
 from perfgate.model import ClusterSpec, TopicSpec
 from perfgate.model.errors import ConfigurationError, InterferedError, TargetError, TopicRefusedError
 from perfgate.systems.attached import cluster as attached_module
+from perfgate.systems.attached import command_faults
 from perfgate.systems.attached.manifest import leftovers
 from perfgate.systems.attached.target import TwoTargets
 from perfgate.systems.pulsar.attached import nodes as nodes_module
@@ -356,6 +357,44 @@ def test_a_setting_is_put_back_although_a_broker_has_gone(pulsar: FakePulsar, ta
     one.close()
     assert one.left_behind == ()
     assert pulsar.dynamic == {}
+
+
+def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_faults, "STAYS_S", 0.05)
+    monkeypatch.setattr(command_faults, "LOOK_EVERY_S", 0.01)
+    log = tmp_path / "log"
+    commands = f'[faults]\nkill = "echo kill {{port}} >> {log}"\nstart = "echo start {{port}} >> {log}"\n'
+    killed = target(pulsar, tables=commands, run_id="killed", faults_allowed=True)
+    killed.prepare([SPEC])
+    cluster = killed.cluster(SPEC)
+    cluster.faults.do("kill", 2)
+    with pytest.raises(TargetError, match="two-down is not true"):
+        cluster.faults.do("kill", 1)
+    abandon(cluster)
+    target(pulsar, tables=commands).prepare([SPEC])
+    port = killed.brokers[2].rpartition(":")[2]
+    assert log.read_text().splitlines() == [f"kill {port}", f"start {port}"]
+    assert any("ran [faults] start for broker 2, away since run killed" in note for note in notes)
+    assert pulsar.namespaces == {}
+    assert left_in(tmp_path) == []
+
+
+def test_no_broker_is_taken_from_a_cluster_that_is_not_well(
+    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_faults, "WELL_WITHIN_S", 0.05)
+    monkeypatch.setattr(command_faults, "LOOK_EVERY_S", 0.01)
+    one = target(pulsar, tables='[faults]\nkill = "false"\nstart = "true"\n', faults_allowed=True)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    pulsar.sick = {1}
+    with pytest.raises(
+        TargetError, match=r"broker 2 is not taken away: the cluster was not well.*no message came back"
+    ):
+        cluster.faults.do("kill", 2)
+    assert not cluster.faults.away
 
 
 @pytest.mark.parametrize(("since", "after"), [(None, {}), ("44", {SETTING: "44"})])
