@@ -176,18 +176,24 @@ def data() -> set[Path]:
     return {*Path(tempfile.gettempdir()).glob(f"{DATA}*")}
 
 
-def test_a_run_that_is_killed_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "processes",
+    [6, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2, 4, 7))],
+    ids=lambda count: f"{count} processes",
+)
+def test_a_run_that_is_killed_leaves_no_process_and_no_folder(tmp_path: Path, processes: int) -> None:
+    """One process: its metadata store; two: its set-up; then bookies and brokers; seven: all, and soon ready."""
     before = data()
     run = subprocess.Popen([sys.executable, "-c", STARTS, tmp_path / "logs"], cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
 
         def started() -> set[Path]:
             folders = data() - before
-            if len(left(folders)) < 6:  # bookies and brokers among them
+            if len(left(folders)) < processes + len(folders):
                 raise NotYet("its nodes do not run yet")
             return folders
 
-        folders = poll_until("no node was started", started, within_s=BOUND_S, every_s=0.2)
+        folders = poll_until("no node was started", started, within_s=BOUND_S, every_s=0.05)
     finally:
         run.kill()
         run.wait()

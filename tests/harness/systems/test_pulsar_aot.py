@@ -46,6 +46,15 @@ def test_one_node_of_each_role_records_and_later_ones_use_it(paths: dict[str, Pa
     assert sorted(path.name for path in bookie.parent.iterdir()) == ["bookie.aot", "broker.aot"]
 
 
+def test_a_tool_that_has_ended_leaves_its_cache_at_once_and_records_no_more(paths: dict[str, Path | None]) -> None:
+    first = AotCaches(paths)
+    recorded(first.options("bookie", 0)).write_bytes(b"a cache")
+    first.keep_of("bookie")
+    first.keep_of("broker")
+    assert not first.recording
+    assert first.options("bookie", 11) == [f"-XX:AOTCache={paths['bookie']}"]
+
+
 @pytest.mark.parametrize("status", [-9, None])
 def test_a_node_that_crashed_or_takes_too_long_leaves_no_cache(
     paths: dict[str, Path | None], status: int | None, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """The embedded target of Pulsar: what it refuses before it starts anything, and what it tries again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -7,7 +8,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from perfgate.model import MIB, ClusterSpec, with_changes
+from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.pulsar.jars import PulsarJars
 from perfgate.systems.pulsar.managed import embedded
@@ -56,7 +57,7 @@ def memory(monkeypatch: pytest.MonkeyPatch, mib: float) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"image": "apachepulsar/pulsar:4.0.8"}, "--target containers"),
+        ({"image": "apachepulsar/pulsar:4.0.8"}, r"cluster\.image.*--pulsar-version"),
         ({"memory_mib_per_broker": 512}, "--broker-memory"),
         ({"home": "/kafka"}, r"cluster\.home"),
         ({"security": "tls"}, r"cluster\.security"),
@@ -131,8 +132,11 @@ def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
 
 def test_links_cannot_be_severed_and_facts_tell_the_durability(tmp_path: Path) -> None:
     made = target(tmp_path)
-    plain = with_changes(scenario(), [])
+    plain = replace(scenario(), cluster=SPEC)
     assert made.cannot(plain) is None
+    assert "severed" in (made.cannot(replace(plain, cluster=replace(SPEC, severable=True))) or "")
+    too_few = replace(plain, topic=replace(plain.topic, replication_factor=4))
+    assert made.cannot(too_few) == "quorums 4/4/3 need 4 bookies; the cluster has 3"
     facts = made.facts(ClusterSpec(system="pulsar", bookies=3, bookie_config=(("journalSyncData", "false"),)))
     assert (facts["system"], facts["pulsar_version"], facts["durability"]) == ("pulsar", SPEC.version, "page cache")
     assert made.facts(SPEC)["durability"] == "fsync", "BookKeeper's own default"

@@ -59,6 +59,7 @@ DATA = "kafka-perf-gate-pulsar-data-"
 """Prefix of the names of folders with nodes' data."""
 TENANT, NAMESPACE = "kpg", "run"
 PREFIX = f"persistent://{TENANT}/{NAMESPACE}/kpg-"
+SETUP = "metadata set-up"
 HEALTH: Mapping[Role, str] = {"bookie": "/api/v1/bookie/is_ready", "broker": "/admin/v2/brokers/ready"}
 ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 USAGE, LAST_LINES = "usage: BookieServer", 15
@@ -115,18 +116,14 @@ class EmbeddedCluster:
         self._healthy_at: dict[int, float] = {}
         self._started_s = 0.0
         # Options of a run's own make another JVM; a cache for each would be made once and never used.
-        asked = {role: () if role != "broker" else spec.jvm_options for role in ROLES}
+        options: dict[str, list[str]] = {
+            role: jvm_options(role, (), self._release) for role in ROLES if role != "broker" or not spec.jvm_options
+        }
+        caches: dict[str, list[str]] = {**options, SETUP: self._setup_options()} if warm_start else {}
         self._aot = AotCaches(
             {
-                role: cache_path(
-                    java,
-                    f"pulsar-{jars.version}-{role.replace(' ', '-')}",
-                    jars.classpath,
-                    jvm_options(role, (), self._release),
-                )
-                if warm_start and not asked[role]
-                else None
-                for role in ROLES
+                what: cache_path(java, f"pulsar-{jars.version}-{what.replace(' ', '-')}", jars.classpath, of_it)
+                for what, of_it in caches.items()
             }
         )
         self.faults = ProcessFaults(self._guard, self._pids, spawn=self._spawn)
@@ -290,7 +287,7 @@ class EmbeddedCluster:
             "--web-service-url": f"http://{HOST}:{self._web_ports[broker]}",
             "--broker-service-url": f"pulsar://{HOST}:{self._ports[broker]}",
         }
-        argv = [self._java, *jvm_options("metadata store", (), self._release), *SETUP_MEMORY, *self._common_options()]
+        argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
         argv += [METADATA_SETUP, *(word for option in options.items() for word in option)]
         pid = self._guard.spawn(argv, log=self._setup_log)
 
@@ -300,6 +297,10 @@ class EmbeddedCluster:
         self._wait(running)
         if self._guard.exit_status(pid):
             raise start_error("Pulsar refused its metadata store", tail_of(self._setup_log, 40), self.spec.config)
+        self._aot.keep_of(SETUP)
+
+    def _setup_options(self) -> list[str]:
+        return [*jvm_options("metadata store", (), self._release), *SETUP_MEMORY]
 
     def _wait(self, missing: Callable[[], str]) -> None:
         """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
