@@ -46,7 +46,8 @@ class Memory:
 
 MEMORY: Mapping[Role, Memory] = {
     "metadata store": Memory(heap=64, direct=64, seen=150),
-    "bookie": Memory(heap=128, direct=192, seen=420),
+    # With a heap of 128 MB bookies ended in an OutOfMemoryError when a client had 64 MiB under way.
+    "bookie": Memory(heap=256, direct=192, seen=500),
     "broker": Memory(heap=192, direct=192, seen=480),
 }
 SETUP_MEMORY = ("-Xmx96m", "-XX:TieredStopAtLevel=1")
