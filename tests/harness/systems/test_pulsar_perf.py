@@ -1,5 +1,6 @@
 """pulsar-perf: what it printed (recorded: 4.0.8) is read strictly; scenarios become commands; a driver runs it."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -270,6 +271,16 @@ def test_each_thread_has_a_whole_rate() -> None:
     """The tool divides by its threads and drops the rest: 10 records/s over 3 would be 9."""
     assert [rate_of(10.0, threads) for threads in (1, 3)] == [10, 12]
     assert rate_of(0.2, 2) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rate", [3.0, 500.0, 4_321.0, 102_400.0, 195_312.0, 900_000.0])
+def test_a_limit_of_the_target_is_kept_in_whole_microseconds(rate: float, threads: int) -> None:
+    """Its limiter waits as many whole microseconds for each record as the rate of a thread has, rounded down."""
+    asked = rate_of(rate, threads, at_most=True)
+    made = threads * 1e6 / math.floor(1e6 * threads / asked)
+    assert 0.5 * rate < made <= rate * (1 + 1e-9)
+    assert rate > 5_000 or made > 0.99 * rate or rate < 3 * threads + 1
 
 
 def test_what_assigned_consumers_read_one_exclusive_one_reads() -> None:

@@ -89,7 +89,9 @@ class PulsarPerfDriver:
     def _send(self, spec: LoadSpec, tools: Tools) -> LoadResult:
         scenario, histograms = spec.scenario, tools.folder / "latencies.hlog"
         before = tools.observer.written()
-        arguments = producer_arguments(scenario, topic=spec.topic, rate=min(scenario.load.rate, spec.most_rate))
+        # A limit of the target is kept; the cap of a load is no promise to anybody.
+        rate, limited = min(scenario.load.rate, spec.most_rate), math.isfinite(spec.most_rate)
+        arguments = producer_arguments(scenario, topic=spec.topic, rate=rate, at_most=limited)
         more = ("-i", "1", "--warmup-time", "0", "--histogram-file", histograms)
         tools.start(self._command(spec, tools.folder, "produce", *more, *arguments))
         clients = scenario.producers * scenario.threads
@@ -149,7 +151,7 @@ class PulsarPerfDriver:
         if read >= scenario.load.records:
             raise LoadError(
                 f"pulsar-perf had read the backlog of {scenario.load.records:,} records before its window of "
-                f"{spec.window_s:g} s was over; it reads a backlog once"
+                f"{spec.window_s:g} s was over; it reads a backlog once: give it more (load.records)"
             )
         records_per_s, bytes_per_s = read_per_s(parse_consumed(text), opens_s, closes_s)
         received = Received(
