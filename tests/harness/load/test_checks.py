@@ -1,6 +1,7 @@
 """The checks on records that were read, against a plain model of them, and what records are made of."""
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,17 @@ from hypothesis import strategies as st
 
 from perfgate.load.checks import Positions, Sequences
 from perfgate.load.payload import HEADER, KeyPool, Values, gzip_ratio, run_tag
+from perfgate.load.positions import position_of
 from perfgate.model import KEY_BYTES, Keys, Payload
 
 Log = list[tuple[int, int, int]]
 """Records in the order in which they were read: producer, partition, number."""
 
 
-def checked(log: Log, batches: list[int]) -> Sequences:
-    """Check the log in batches of these sizes; every partition's offsets run from 0."""
+def checked(log: Log, batches: list[int], place: Callable[[int], int] = int) -> Sequences:
+    """Check the log in batches of these sizes; every partition's offsets run from 0, or `place` gives them."""
     sequences = Sequences(producers=3, partitions=2)
-    offsets = [sum(1 for earlier in log[:i] if earlier[1] == log[i][1]) for i in range(len(log))]
+    offsets = [place(sum(1 for earlier in log[:i] if earlier[1] == log[i][1])) for i in range(len(log))]
     begin = 0
     for size in [*batches, len(log)]:
         part = slice(begin, begin + size)
@@ -45,6 +47,18 @@ def test_duplicates_and_reordered_records_are_those_of_a_plain_model(log: Log, b
         before.append(number)
     found = checked(log, batches)
     assert (found.duplicated, found.reordered, found.redelivered) == (duplicated, reordered, 0)
+
+
+def in_batches_of_three(number: int) -> int:
+    """Pulsar's position of a partition's record: a new ledger each 4 entries, every other entry something else's."""
+    entry, index = divmod(number, 3)
+    return position_of(5 + entry // 4, 2 * (entry % 4), index)
+
+
+@given(log=st.lists(records, max_size=60), batches=st.lists(st.integers(0, 20), max_size=8))
+def test_holes_between_the_positions_of_pulsar_are_nothing(log: Log, batches: list[int]) -> None:
+    plain, found = checked(log, batches), checked(log, batches, in_batches_of_three)
+    assert (found.duplicated, found.reordered, found.redelivered) == (plain.duplicated, plain.reordered, 0)
 
 
 def test_a_log_position_read_again_is_redelivered_and_not_a_duplicate() -> None:
