@@ -13,6 +13,7 @@ import psutil
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
 from perfgate.model.load import LoadError, LoadResult, Observer, Received, Sent
+from perfgate.model.secret import redacted
 
 ENGLISH = ("-Duser.language=en", "-Duser.country=US")
 """The tools write numbers as the user's locale does, and are read with a decimal point."""
@@ -96,7 +97,7 @@ class Tools:
             if ended or time.monotonic() > until:
                 words = "\n".join(text for output in self.outputs() for text in output.splitlines()[-LAST_WORDS:])
                 how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
-                raise (EndedError if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
+                raise (EndedError if ended else LoadError)(f"the official tool {how} {phase}:\n{redacted(words)}")
             time.sleep(every_s)
 
     def _log(self, number: int) -> Path:

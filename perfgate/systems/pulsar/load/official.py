@@ -29,10 +29,17 @@ appender.console.name = Console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{UNIX_MILLIS} %p %c{1} - %m%notEmpty{ | %throwable{short.message}}%n
 appender.console.layout.alwaysWriteExceptions = false
+appender.console.filter.settings.type = RegexFilter
+appender.console.filter.settings.regex = (?s).*config: [{].*
+appender.console.filter.settings.onMatch = DENY
+appender.console.filter.settings.onMismatch = ACCEPT
 rootLogger.level = info
 rootLogger.appenderRef.console.ref = Console
 """
-"""Configuration of log4j 2 by which the tool writes all that is read here: a line an event, in milliseconds."""
+"""Configuration of log4j 2 by which the tool writes all that is read here: a line an event, in milliseconds.
+
+What it writes of its settings has authParams in it, a token in clear text.
+"""
 REPORT_S = 10.0
 """The tool's pause between two lines of progress; it has no option for it."""
 CONF_NAMES = {
