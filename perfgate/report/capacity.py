@@ -14,6 +14,7 @@ from typing import Any
 from perfgate.judge.phrases import number
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
+from perfgate.model.system import system_of
 from perfgate.report.results import load_run, recorded_shares_cores
 
 KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
@@ -136,6 +137,11 @@ def _whole(brokers: float) -> int:
 def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
     """Return the scenario of a run.json whose knee was measured, and its figures. Raises ConfigurationError."""
     run = f"run {document['run_id']}"
+    if system_of(document["target"]) != "kafka":
+        raise ConfigurationError(
+            f"{run} is of Pulsar, where brokers carry the rate and bookies the copies and the disk: the sheet is of "
+            "Kafka's brokers, which do both"
+        )
     knees = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
     sound = {name: entry for name, entry in knees.items() if not _flawed(entry)}
     if scenario and scenario not in knees:

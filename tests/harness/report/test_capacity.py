@@ -165,6 +165,13 @@ def test_a_run_without_a_knee_or_cpu_says_so(tmp_path: Path) -> None:
     assert "no such file" in missing.stderr
 
 
+def test_a_run_of_pulsar_makes_no_sheet_of_kafkas_brokers(tmp_path: Path) -> None:
+    document = load_run(recorded(tmp_path, knee_records_per_s=6000.0) / "run.json")
+    document["target"]["system"] = "pulsar"
+    with pytest.raises(ConfigurationError, match="is of Pulsar, where brokers carry the rate and bookies the copies"):
+        measured_of(document)
+
+
 def test_other_replicas_than_measured_are_said() -> None:
     found = capacity(replace(ASKED, replicas=2), HERE)
     text = sheet_text(replace(ASKED, replicas=2), HERE, found, scenario="knee", run="r", shares_cores=False)
