@@ -25,6 +25,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # What each target takes.
 takes.gate := SYSTEM TARGET TIER REFERENCE ARGS
+takes.side-by-side := TIER ARGS
 takes.compare := SYSTEM TARGET TIER CHANGE AGAINST ARGS
 takes.clean-up := TARGET ARGS
 takes.baseline := SYSTEM TARGET TIER RUNS ACCEPT ARGS
@@ -39,7 +40,7 @@ takes.bench := PART ARGS
 takes.catalogue := ARGS
 takes.report := RUN
 
-targets := help gate compare clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock report clean
+targets := help gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock report clean
 .PHONY: $(targets)
 
 # What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
@@ -58,6 +59,7 @@ help:
 	@echo 'make gate REFERENCE=FILE.toml   the same, held against a reference that is measured in turns with it'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
 	@echo 'make compare TARGET=OLD.toml AGAINST=NEW.toml   two clusters that exist, loaded in turns'
+	@echo 'make side-by-side   Kafka, then Pulsar, and the figures of what means the same on both   [TIER=nightly] [ARGS="-k paced-500"]'
 	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make pairs      by what recorded pairs of like clusters differ (A/A), so that three pairs tell   [ACCEPT=1]'
@@ -81,6 +83,9 @@ gate: $(VENV)/.run
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)$(AGAINST)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
 	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+
+side-by-side: $(VENV)/.run
+	@$(PY) -m fixtures.side_by_side '--tier=$(TIER)' $(ARGS)
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }

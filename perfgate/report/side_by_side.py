@@ -1,0 +1,264 @@
+"""Kafka and Pulsar side by side, from recorded runs: ``python -m perfgate.report.side_by_side [RUN.json ...]``.
+
+Only scenarios of one name, load and durability are set against each other. It judges nothing: a ratio stands with its
+interval, and where that holds 1 nothing is said to differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfgate.judge.phrases import number
+from perfgate.judge.statistics import CONFIDENCE, LARGEST_LOG
+from perfgate.model import SYSTEM_NAMES, Measurement, Scenario, metric_info, system_of
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.judged import UNSOUND
+from perfgate.model.summary import centre, metric_value
+from perfgate.model.system import SYSTEMS, System, release_of
+from perfgate.report.results import load_run, note_once, recorded_measurements, recorded_runs, run_files
+from perfgate.report.runs_alike import why_not_plain
+from perfgate.report.terminal import Terminal, write_table
+
+METRICS = (
+    "records_per_s",
+    "latency_ms.p99",
+    "end_to_end_latency_ms.p99",
+    "broker_cpu_us_per_record",
+    "broker_rss_mib.sum",
+)
+OF_RATE = ("records_per_s",)
+AT_CAP = 0.98
+"""A capped load that gets this share of its rate measures the cap, not the brokers."""
+COLUMNS = ("scenario", "metric", "Kafka", "Pulsar", "Pulsar / Kafka", "95 % interval", "so")
+MACHINE = ("cpu_model", "cores", "memory_mib")
+NO_FLUSH, FSYNC = "page cache", "fsync"
+FEWEST_RUNS = 3
+"""With so many runs of each system their scatter counts, else that of the rounds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """A scenario of both systems: their measurements, one a run, or the reason why they are not set side by side."""
+
+    name: str
+    kafka: tuple[Measurement, ...]
+    pulsar: tuple[Measurement, ...]
+    why_not: str
+
+    @property
+    def kept(self) -> str:
+        """What either keeps, in a line."""
+        kafka, pulsar = self.kafka[0].scenario, self.pulsar[0].scenario
+        acks = dict(kafka.producer).get("acks", "all")
+        return (
+            f"Kafka {kafka.topic.replication_factor} replicas, acks={acks}, {durability(kafka)}; Pulsar {pulsar.kept}"
+        )
+
+
+def durability(scenario: Scenario) -> str:
+    """Return how far a record's bytes are when it is acknowledged."""
+    if scenario.cluster.system == "pulsar":
+        return scenario.cluster.durability
+    return FSYNC if dict(scenario.topic.config).get("flush.messages") == "1" else NO_FLUSH
+
+
+def not_comparable(kafka: Scenario, pulsar: Scenario) -> str:
+    """Return in what two scenarios of one name differ beyond the system; empty where they mean the same."""
+    differing = (
+        ("records", f"{kafka.record_bytes:,} B", f"{pulsar.record_bytes:,} B"),
+        ("load", *(f"{one.load.kind}, {one.load.rate:,.0f} records/s" for one in (kafka, pulsar))),
+        ("partitions", *(f"{one.topic.partitions}" for one in (kafka, pulsar))),
+        ("copies", *(f"{one.topic.replication_factor}" for one in (kafka, pulsar))),
+        ("durability", durability(kafka), durability(pulsar)),
+        ("brokers", *(f"{one.cluster.brokers}" for one in (kafka, pulsar))),
+        ("producers", *(f"{one.producers} x {one.threads}" for one in (kafka, pulsar))),
+        ("consumers", *(_readers(one) for one in (kafka, pulsar))),
+        ("payload", *(f"{one.payload.kind}, {one.keys.kind} keys" for one in (kafka, pulsar))),
+        ("link", kafka.link.name, pulsar.link.name),
+    )
+    for what, of_kafka, of_pulsar in differing:
+        if of_kafka != of_pulsar:
+            return f"{what}: {of_kafka} on Kafka, {of_pulsar} on Pulsar"
+    acks = dict(kafka.producer).get("acks", "all")
+    if kafka.topic.replication_factor > 1 and acks not in ("all", "-1"):
+        return f"acks={acks} on Kafka with copies: what Pulsar acknowledges, a quorum of bookies has"
+    return ""
+
+
+def _readers(scenario: Scenario) -> str:
+    found = scenario.consumers
+    return f"{found.groups} x {found.processes * found.threads}" if found else "none"
+
+
+def pairs(runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> Iterator[Pair]:
+    """Yield every scenario that runs of both systems measured soundly, in the order of the first run of Kafka."""
+    measured = {system: _sound(found) for system, found in runs.items()}
+    for name, of_kafka in measured["kafka"].items():
+        if of_pulsar := measured["pulsar"].get(name):
+            why_not = not_comparable(of_kafka[0].scenario, of_pulsar[0].scenario)
+            yield Pair(name=name, kafka=tuple(of_kafka), pulsar=tuple(of_pulsar), why_not=why_not)
+
+
+def _sound(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Measurement]]:
+    found: dict[str, list[Measurement]] = {}
+    for run in runs:
+        unsound = {entry["name"] for entry in run["scenarios"] if entry["verdict"] in UNSOUND}
+        for name, measurement in recorded_measurements(run).items():
+            if name not in unsound and measurement.rounds:
+                found.setdefault(name, []).append(measurement)
+    return found
+
+
+def values_of(measurements: Sequence[Measurement], metric: str) -> list[float]:
+    """Return the values that scatter: one of each run, or those of the rounds where the runs are few."""
+    if len(measurements) >= FEWEST_RUNS:
+        return [value for one in measurements if (value := metric_value(one, metric)) is not None]
+    return [
+        r.metrics[metric] for one in measurements for r in one.rounds if metric in r.metrics and not r.spoilt(metric)
+    ]
+
+
+def ratio_of(kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[float, tuple[float, float]] | None:
+    """Return Pulsar's figure over Kafka's and its 95 % interval; None of fewer than two values, or of none above 0.
+
+    Of the logarithms' means, by Welch's t: the two systems scatter otherwise.
+    """
+    if min(len(kafka), len(pulsar)) < 2 or min(*kafka, *pulsar) <= 0:
+        return None
+    from scipy import special  # a run's own reports do without
+
+    logs = [[math.log(value) for value in values] for values in (kafka, pulsar)]
+    over = statistics.mean(logs[1]) - statistics.mean(logs[0])
+    shares = [statistics.variance(values) / len(values) for values in logs]
+    error = math.sqrt(sum(shares))
+    if not error:
+        return math.exp(over), (math.exp(over), math.exp(over))
+    freedom = sum(shares) ** 2 / sum(share**2 / (len(values) - 1) for share, values in zip(shares, logs, strict=True))
+    reach = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    return math.exp(over), (math.exp(max(over - reach, -LARGEST_LOG)), math.exp(min(over + reach, LARGEST_LOG)))
+
+
+def rows(found: Sequence[Pair]) -> list[tuple[str, ...]]:
+    """Return the cells of COLUMNS of the pairs that mean the same."""
+    made: list[tuple[str, ...]] = []
+    for pair in found:
+        for metric in METRICS if not pair.why_not else ():
+            kafka, pulsar = (values_of(one, metric) for one in (pair.kafka, pair.pulsar))
+            if kafka and pulsar and not (metric in OF_RATE and pair.kafka[0].scenario.load.fixed_rate):
+                made.append(_row(pair, metric, kafka, pulsar))
+    return made
+
+
+def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[str, ...]:
+    figures = [number(centre(values)) for values in (kafka, pulsar)]
+    info, ratio = metric_info(metric), ratio_of(kafka, pulsar)
+    load = pair.kafka[0].scenario.load
+    capped = [min(values) >= AT_CAP * load.rate for values in (kafka, pulsar)] if metric in OF_RATE else [False]
+    if ratio is None:
+        return (pair.name, metric, *figures, "-", "-", "too few values")
+    estimate, (low, high) = ratio
+    words = "not told apart" if low <= 1 <= high else f"Pulsar {'more' if estimate > 1 else 'less'}"
+    if any(capped):
+        words = "at the cap of the load: no comparison"
+    assert info is not None
+    return (
+        pair.name,
+        f"{metric}, {info.better} is better",
+        *figures,
+        f"{estimate:.2f}",
+        f"{low:.2f} .. {high:.2f}",
+        words,
+    )
+
+
+def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[str, Any]]]:
+    """Return the runs of each system, the newest last, that share machine and tier with the newest of all.
+
+    Raises ConfigurationError where one system has none.
+    """
+    plain = sorted((one for one in documents if not why_not_plain(one)), key=lambda one: str(one["run_id"]))
+    if not plain:
+        raise ConfigurationError("no recorded run: make gate, and make gate SYSTEM=pulsar, leave one each")
+    like = plain[-1]
+    alike = [one for one in plain if _where(one) == _where(like)]
+    found: dict[System, list[Mapping[str, Any]]] = {
+        system: [one for one in alike if system_of(one["target"]) == system] for system in SYSTEMS
+    }
+    for system, runs in found.items():
+        if not runs:
+            command = f"make gate SYSTEM={system} TIER={like['tier']['name']}"
+            raise ConfigurationError(
+                f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {command}"
+            )
+    return found
+
+
+def _where(document: Mapping[str, Any]) -> tuple[object, ...]:
+    machine = (document["environment"].get(name) for name in MACHINE)
+    return (document["target"]["kind"], document["tier"], *machine)
+
+
+def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> None:
+    """Write the table, the settings that make its rows comparable, and what is left out with the reason."""
+    found = list(pairs(runs))
+    for system, own in runs.items():
+        names = ", ".join(str(run["run_id"]) for run in own)
+        terminal.write_line(f"{release_of(own[-1]['target'])}: {names}")
+        assert system in SYSTEMS
+    write_table(terminal, COLUMNS, rows(found))
+    for pair in found:
+        terminal.write_line(
+            f"{pair.name}: {pair.kept}" if not pair.why_not else f"left out: {pair.name}: {pair.why_not}"
+        )
+    few = min(len(own) for own in runs.values()) < FEWEST_RUNS
+    scatter = "rounds; another start of either system can differ by more" if few else "runs"
+    terminal.write_line(
+        f"The intervals are of the scatter of these {scatter}. CPU is of all processes of a system: three brokers, or "
+        "brokers, bookies and the metadata store. Nothing is judged here (docs/pulsar.md)."
+    )
+
+
+class Printer:
+    """Standard output as tables are written to it."""
+
+    isatty = False
+
+    def write(self, content: str) -> None:
+        """Write a part of a line."""
+        print(content, end="")
+
+    def write_line(self, line: str, **_: bool) -> None:
+        """Write a line, or the rest of one."""
+        print(line)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table of the runs named, or of the newest of each system; return the exit code."""
+    parser = argparse.ArgumentParser(prog="make side-by-side", description="Kafka and Pulsar side by side.")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="default: the newest of each system")
+    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
+    asked = parser.parse_args(argv)
+    try:
+        if asked.runs:
+            runs = chosen([load_run(path, "RUN.json") for path in asked.runs])
+        else:
+            runs = {
+                system: own[-1:]
+                for system, own in chosen(list(recorded_runs(run_files(asked.results), note_once))).items()
+            }
+        write(Printer(), runs)
+    except ConfigurationError as error:
+        print(f"not side by side: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

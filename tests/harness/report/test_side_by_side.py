@@ -1,0 +1,238 @@
+"""Kafka and Pulsar side by side: what is set against each other, and how far it may be said to differ."""
+
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fixtures import side_by_side as command
+from perfgate.model import Scenario, with_changes
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.side_by_side import Pair, chosen, durability, main, not_comparable, ratio_of, rows
+from tests.harness.build import measurement
+from tests.harness.build.recorded import of_pulsar
+from tests.scenarios import catalogue, pulsar
+
+KAFKA = {scenario.name: scenario for scenario in catalogue.SCENARIOS}
+PULSAR = {scenario.name: scenario for scenario in pulsar.SCENARIOS}
+RATES = st.lists(st.floats(1.0, 1e6), min_size=2, max_size=9)
+
+
+@pytest.mark.parametrize("name", ["batch-1k", "batch-16k", "cross-az", "paced-500", "end-to-end-1k", "rate-5k"])
+def test_what_means_the_same_on_both_is_set_side_by_side(name: str) -> None:
+    assert not_comparable(KAFKA[name], PULSAR[name]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kafka", "pulsar_", "words"),
+    [
+        (KAFKA["partitions-3"], PULSAR["partitions-3"], "records: 1,000 B on Kafka, 1,024 B on Pulsar"),
+        (KAFKA["batch-1k"], PULSAR["batch-16k"], ""),
+        (KAFKA["batch-1k"], PULSAR["cross-az"], "link: same-zone on Kafka, cross-zone on Pulsar"),
+        (KAFKA["batch-1k"], PULSAR["replicas-3"], "load: capped, 102,400 records/s on Kafka, capped, 100,000 records"),
+        (KAFKA["acks-all"], PULSAR["ack-quorum-2"], ""),
+        (KAFKA["replicas-3"], PULSAR["ack-quorum-2"], "acks=1 on Kafka with copies: what Pulsar acknowledges"),
+        (KAFKA["paced-500"], PULSAR["end-to-end-1k"], "load: paced, 500 records/s on Kafka, paced, 1,000 records/s"),
+        (
+            with_changes(KAFKA["batch-1k"], [("topic.flush.messages", 1)]),
+            PULSAR["batch-1k"],
+            "durability: fsync on Kafka, page cache on Pulsar",
+        ),
+        (
+            KAFKA["batch-1k"],
+            with_changes(PULSAR["batch-1k"], [("bookie.journalSyncData", "true")]),
+            "durability: page cache on Kafka, fsync on Pulsar",
+        ),
+        (KAFKA["consume-1"], PULSAR["consumers-1"], "records: 1,000 B"),
+    ],
+)
+def test_what_differs_beyond_the_system_is_left_out_by_name(kafka: Scenario, pulsar_: Scenario, words: str) -> None:
+    found = not_comparable(kafka, pulsar_)
+    assert found.startswith(words) if words else not found
+
+
+def test_a_flush_of_each_record_is_kafkas_fsync() -> None:
+    flushed = with_changes(KAFKA["batch-1k"], [("topic.flush.messages", 1)])
+    synced = with_changes(PULSAR["batch-1k"], [("bookie.journalSyncData", "true")])
+    assert (durability(flushed), durability(synced)) == ("fsync", "fsync")
+    assert not_comparable(flushed, synced) == ""
+
+
+@given(RATES, RATES, st.floats(0.01, 100.0))
+def test_a_ratio_scales_with_its_figures_and_lies_within_its_interval(
+    kafka: list[float], other: list[float], by: float
+) -> None:
+    found, scaled = ratio_of(kafka, other), ratio_of(kafka, [by * value for value in other])
+    turned = ratio_of(other, kafka)
+    assert found is not None
+    assert scaled is not None
+    assert turned is not None
+    assert scaled[0] == pytest.approx(by * found[0])
+    assert turned[0] == pytest.approx(1 / found[0])
+    low, high = found[1]
+    assert low <= found[0] * (1 + 1e-9)
+    assert found[0] <= high * (1 + 1e-9)
+
+
+@given(RATES)
+def test_a_system_beside_itself_is_not_told_apart(values: list[float]) -> None:
+    found = ratio_of(values, values)
+    assert found is not None
+    low, high = found[1]
+    assert low <= 1 + 1e-9
+    assert high >= 1 - 1e-9
+
+
+@given(RATES, RATES)
+def test_an_interval_is_that_of_welch(kafka: list[float], other: list[float]) -> None:
+    logs = [[math.log(value) for value in values] for values in (kafka, other)]
+    assume(all(max(values) - min(values) > 1e-6 for values in logs))
+    told = stats.ttest_ind(logs[1], logs[0], equal_var=False).confidence_interval(0.95)
+    found = ratio_of(kafka, other)
+    assert found is not None
+    estimate, (low, high) = found
+    assert math.log(estimate) == pytest.approx(fmean(logs[1]) - fmean(logs[0]), abs=1e-9)
+    assert math.log(low) == pytest.approx(max(float(told.low), -700), rel=1e-6, abs=1e-6)
+    assert math.log(high) == pytest.approx(min(float(told.high), 700), rel=1e-6, abs=1e-6)
+
+
+def test_one_value_or_none_above_nought_has_no_ratio() -> None:
+    assert ratio_of([1.0], [1.0, 2.0]) is None
+    assert ratio_of([1.0, 0.0], [1.0, 2.0]) is None
+
+
+def pair(kafka: list[float], other: list[float], rate: float = 1e6) -> Pair:
+    sides = []
+    for values, scenario in ((kafka, KAFKA["batch-1k"]), (other, PULSAR["batch-1k"])):
+        scenario = replace(scenario, load=replace(scenario.load, rate=rate))
+        sides.append(replace(measurement(values), scenario=scenario))
+    return Pair(name="batch-1k", kafka=(sides[0],), pulsar=(sides[1],), why_not="")
+
+
+def rate_row(one: Pair) -> tuple[str, ...]:
+    return next(row for row in rows([one]) if row[1].startswith("records_per_s"))
+
+
+@pytest.mark.parametrize(
+    ("kafka", "other", "rate", "words"),
+    [
+        ([1000.0, 1010.0, 990.0], [2000.0, 2020.0, 1980.0], 1e6, "Pulsar more"),
+        ([2000.0, 2020.0, 1980.0], [1000.0, 1010.0, 990.0], 1e6, "Pulsar less"),
+        ([1000.0, 1500.0, 700.0], [1100.0, 1400.0, 900.0], 1e6, "not told apart"),
+        ([1000.0, 1010.0, 990.0], [2000.0, 2020.0, 1999.0], 2000.0, "at the cap of the load: no comparison"),
+    ],
+)
+def test_nothing_is_said_beyond_the_interval(kafka: list[float], other: list[float], rate: float, words: str) -> None:
+    assert rate_row(pair(kafka, other, rate))[-1] == words
+
+
+def test_a_pair_that_is_left_out_has_no_figures() -> None:
+    assert rows([replace(pair([1.0, 2.0], [1.0, 2.0]), why_not="records")]) == []
+
+
+def test_with_three_runs_a_side_their_scatter_counts() -> None:
+    one = pair([1000.0, 1001.0, 1002.0], [1100.0, 1101.0, 1102.0])
+    assert rate_row(one)[-1] == "Pulsar more"
+    scattered = [pair([rate] * 3, [rate * 1.1] * 3) for rate in (500.0, 1000.0, 2000.0)]
+    several = replace(
+        one,
+        kafka=tuple(each.kafka[0] for each in scattered),
+        pulsar=tuple(each.pulsar[0] for each in scattered),
+    )
+    assert rate_row(several)[-1] == "not told apart"
+
+
+def left(folder: Path, run: dict[str, Any]) -> Path:
+    path = folder / str(run["run_id"]) / "run.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**run, "replay_of": None}))
+    return path
+
+
+def sides(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    return document, of_pulsar(document, "20261128T000000Z-aaaa")
+
+
+def test_the_newest_run_of_each_system_is_shown(
+    tmp_path: Path, document: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in sides(document):
+        left(tmp_path, run)
+    assert main(["--results", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"Kafka 4.3.1: {document['run_id']}" in shown
+    assert "Pulsar 4.0.8: 20261128T000000Z-aaaa" in shown
+    assert "batch-1k: Kafka 1 replicas, acks=1, page cache; Pulsar 3/1/1, page cache" in shown
+    assert "not told apart" in shown
+    assert "Pulsar more" not in shown, "the same rounds"
+    assert "left out: replicas-3: acks=1 on Kafka with copies" in shown
+
+
+@pytest.mark.parametrize("lacking", ["kafka", "pulsar", "both", "machine"])
+def test_without_a_run_of_each_on_one_machine_there_is_no_table(
+    tmp_path: Path, document: dict[str, Any], capsys: pytest.CaptureFixture[str], lacking: str
+) -> None:
+    kafka, other = sides(document)
+    if lacking == "machine":
+        other["environment"] = {**other["environment"], "cores": 64}
+    for run, system in ((kafka, "kafka"), (other, "pulsar")):
+        if lacking not in (system, "both"):
+            left(tmp_path, run)
+    assert main(["--results", str(tmp_path)]) == 2
+    words = "no recorded run" if lacking == "both" else "no run of"
+    assert f"not side by side: {words}" in capsys.readouterr().err
+
+
+def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> None:
+    kafka, other = sides({**document, "replay_of": None})
+    changed = {**other, "run_id": "20261129T000000Z-aaaa", "modified": ["producer.batchingMaxBytes=1"]}
+    found = chosen([kafka, other, changed])
+    assert [run["run_id"] for run in found["pulsar"]] == [other["run_id"]]
+    with pytest.raises(ConfigurationError, match="no run of Pulsar on the machine"):
+        chosen([kafka, changed])
+
+
+FAKE = """
+import json, pathlib, sys
+given = dict(word.partition("=")[::2] for word in sys.argv[1:])
+with open({log!r}, "a") as log:
+    print(*sys.argv[1:], file=log)
+run = json.loads(pathlib.Path({folder!r}, given["--system"] + ".json").read_text())
+path = pathlib.Path(given["--results"], run["run_id"], "run.json")
+path.parent.mkdir(parents=True)
+path.write_text(json.dumps(run))
+sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize(("code", "ends"), [(6, 0), (0, 0), (2, 2)])
+def test_both_systems_are_measured_one_after_the_other(
+    tmp_path: Path, document: dict[str, Any], capfd: pytest.CaptureFixture[str], code: int, ends: int
+) -> None:
+    for run, system in zip(sides({**document, "replay_of": None}), ("kafka", "pulsar"), strict=True):
+        (tmp_path / f"{system}.json").write_text(json.dumps(run))
+    log = tmp_path / "log.txt"
+    script = FAKE.format(log=str(log), folder=str(tmp_path), code=code)
+    given = ["--tier=smoke", f"--results={tmp_path / 'results'}", "--rounds=5"]
+    assert command.main(given, (sys.executable, "-c", script)) == ends
+    asked = log.read_text().splitlines()
+    assert len(asked) == (1 if ends else 2), "a run that was refused ends it"
+    assert "--system=kafka --tier=smoke" in asked[0]
+    assert "--family latency" in asked[0]
+    assert asked[0].endswith("-m smoke --rounds=5")
+    shown = capfd.readouterr()
+    assert ("batch-1k" in shown.out) is not ends
+    assert ("ended with exit code 2" in shown.err) is bool(ends)
+
+
+def test_every_family_that_is_measured_is_of_both_systems() -> None:
+    for families in (catalogue.FAMILIES, pulsar.FAMILIES):
+        assert set(command.FAMILIES) <= {family.name for family in families}
