@@ -228,7 +228,7 @@ STATE = State(at=0.0, leaders=(1,), in_sync=((1,),), replicas=((1, 2, 3),), brok
 
 def test_replicas_that_never_get_in_sync_again_are_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfgate.model.faults.BACK_WITHIN_S", 0.0)
-    scene: Any = Scene(ROW, Mock(allowed=()), Mock(), Mock(last=STATE))
+    scene: Any = Scene(ROW, Mock(allowed=()), Mock(), Mock(last=STATE, states=[STATE]))
     with pytest.raises(BrokersFailedError, match="all replicas are in sync after node 1 came back") as caught:
         scene.bring_back(1)
     assert caught.value.perhaps_late
