@@ -37,7 +37,7 @@ def test_what_means_the_same_on_both_is_set_side_by_side(name: str) -> None:
         (KAFKA["partitions-3"], PULSAR["partitions-3"], "records: 1,000 B on Kafka, 1,024 B on Pulsar"),
         (KAFKA["batch-1k"], PULSAR["batch-16k"], ""),
         (KAFKA["batch-1k"], PULSAR["cross-az"], "link: same-zone on Kafka, cross-zone on Pulsar"),
-        (KAFKA["batch-1k"], PULSAR["replicas-3"], "load: capped, 102,400 records/s on Kafka, capped, 100,000 records"),
+        (KAFKA["batch-1k"], PULSAR["replicas-3"], "load: capped, 102,400 records/s on Kafka, capped, 200,000 records"),
         (KAFKA["acks-all"], PULSAR["ack-quorum-2"], ""),
         (KAFKA["replicas-3"], PULSAR["ack-quorum-2"], "acks=1 on Kafka with copies: what Pulsar acknowledges"),
         (KAFKA["paced-500"], PULSAR["end-to-end-1k"], "load: paced, 500 records/s on Kafka, paced, 1,000 records/s"),
