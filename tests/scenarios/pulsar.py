@@ -15,7 +15,7 @@ from tests.scenarios.pulsar_failover import FAILOVER
 R1 = "cloud service white paper, 2021"
 R3 = "Pulsar benchmark"
 BYTES_PER_S = 400_000_000
-"""Offered at most: 390,000/s of 1,024 B, of which brokers and client on two cores took 195,000 and more. It bounds what a
+"""Offered at most: 390,000/s of 1,024 B, where brokers and client on two cores took all of 195,000. It bounds what a
 run may write."""
 
 CLUSTER = ClusterSpec(system="pulsar", bookies=3, bookie_config=settings({"journalSyncData": "false"}))

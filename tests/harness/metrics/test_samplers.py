@@ -1,7 +1,7 @@
 """Several samplers at once: who is believed, and what is said of what lacks."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -96,3 +96,24 @@ def test_the_cpu_of_every_broker_is_read_before_the_threads_of_any(monkeypatch: 
     sampler.edge()
     sampler.glance()
     assert done == ["CPU", "CPU", "threads", "threads"], "no window is open"
+
+
+def test_connections_are_read_at_an_edge_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of seven JVMs took so long that the generators, done at the edge, had ended with their connections."""
+    read: list[str] = []
+
+    def threads(_: int) -> dict[int, float]:
+        read.append("threads")
+        return {}
+
+    def traffic(pids: Iterable[int]) -> dict[int, process.Traffic]:
+        read.append("connections")
+        return {pid: {7: (1, 2)} for pid in pids}
+
+    monkeypatch.setattr(process, "compiling", threads)
+    monkeypatch.setattr(process, "traffic_of", traffic)
+    sampler = process.process_sampler(lambda: {1: os.getpid(), 2: os.getpid()})
+    for _ in range(2):
+        sampler.edge()
+    assert read == ["connections", "threads", "threads"] * 2
+    assert sampler.metrics(1.0, [0])["broker_network_in_mib_per_s"] == 0
