@@ -399,3 +399,54 @@ def test_records_that_the_brokers_lack_are_counted_and_left_to_the_judge(fake: F
 def test_a_tool_that_ends_before_its_window_is_no_load(fake: Fake) -> None:
     with pytest.raises(LoadError, match="ended while"):
         fake.run(replace(row(), producers=2), after=0.0)
+
+
+READS = """
+import signal, sys, time
+arguments = sys.argv[1:]
+open({argv!r}, "w").write("\\n".join(arguments))
+def write(logger, words):
+    print(f"{{time.time() * 1e3:.0f}} INFO {{logger}} - {{words}}", flush=True)
+def end(*_):
+    write("PerformanceConsumer", "Aggregated throughput stats --- {total} records received --- 1.0 msg/s --- more")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, end)
+while True:
+    for partition in range(3):
+        rate = "Consume throughput received: 1000.00 msgs/s --- 7.8125 Mbit/s --- Ack sent rate: 1000.00 ack/s --- "
+        who = f"[t-partition-{{partition}}] [s] [c]"
+        write("ConsumerStatsRecorderImpl", f"{{who}} Prefetched messages: 0 --- {{rate}}more")
+    time.sleep(0.1)
+"""
+
+
+def read_by_a_script(folder: Path, total: int, records: int) -> LoadResult:
+    """Run the driver on a script that reports 1,000 records/s of each of three partitions ten times a second."""
+    (folder / "tool.py").write_text(READS.format(argv=str(folder / "argv"), total=total))
+    java = folder / "java"
+    java.write_text(f'#!/bin/sh\nexec python3 {folder / "tool.py"} "$@"\n')
+    java.chmod(0o755)
+    one = row(load=Load(kind="backlog", records=records), consumers=Consumers(membership="assigned"))
+    spec = LoadSpec(
+        scenario=one, bootstrap="pulsar://h:1", security=(), topic="persistent://t/n/kpg-x", run_id="r", seed=1,
+        window_s=1.0, warmup_max_s=0.1, prefix="persistent://t/n/kpg-",
+    )  # fmt: skip
+    observer = Observer(
+        edge=lambda at: None, check=lambda: None, progress=lambda phase, last: None, written=lambda: records
+    )
+    return PulsarPerfDriver(java=java, classpath="jars").run(spec, observer)
+
+
+def test_what_is_read_in_a_window(tmp_path: Path) -> None:
+    received = read_by_a_script(tmp_path, total=50_000, records=100_000).received
+    assert received is not None
+    assert received.received_in_window == pytest.approx(3_000, rel=0.3)
+    assert received.received_bytes_in_window == pytest.approx(1024 * received.received_in_window, rel=0.01)
+    assert received.read == 50_000
+    argv = (tmp_path / "argv").read_text().split("\n")
+    assert "/" not in argv[argv.index("-ss") + 1], "a name of a subscription, not of a topic"
+
+
+def test_a_backlog_that_was_read_to_its_end_has_no_rate(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r"had read the backlog of 50,000 records .* give it more \(load\.records\)"):
+        read_by_a_script(tmp_path, total=50_000, records=50_000)

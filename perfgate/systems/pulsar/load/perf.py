@@ -20,7 +20,7 @@ from perfgate.host.machine_use import Usage
 from perfgate.load.tools import ENGLISH, Tools, result_of
 from perfgate.model import Link, Load, Scenario, Settings
 from perfgate.model.histogram import encode, of_counts
-from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
+from perfgate.model.load import PREFIX, LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.pulsar.load.official import (
     CONF_NAMES,
@@ -134,7 +134,7 @@ class PulsarPerfDriver:
         return result_of(usage, started, opened, opened + window_s, sent=sent, received=None)
 
     def _read(self, spec: LoadSpec, tools: Tools) -> LoadResult:
-        scenario, subscription = spec.scenario, f"{spec.prefix}{time.time_ns()}"
+        scenario, subscription = spec.scenario, f"{PREFIX}{time.time_ns()}"
         arguments = consumer_arguments(scenario, topic=spec.topic, subscription=subscription)
         tools.start(self._command(spec, tools.folder, "consume", "-i", "1", *arguments))
         tools.wait_for(lambda: any(line.records_per_s for line in _lines(tools)), "connecting", bound_s=CONNECT_S)
