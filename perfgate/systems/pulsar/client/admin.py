@@ -266,6 +266,18 @@ class Admin:
         found = self.web.get(f"/lookup/v2/topic/{topic.path}", f"looking {topic} up")
         return {str(name): str(url) for name, url in found.items() if url}
 
+    def bundle(self, topic: TopicName) -> str:
+        """Return the range of hashes, as 0x..._0x..., of its namespace's bundle that a partition is in."""
+        return str(self.web.get(f"/lookup/v2/topic/{topic.path}/bundle", f"asking for the bundle of {topic}")).strip()
+
+    def unload_bundle(self, namespace: str, bundle: str, destination: str) -> None:
+        """Have a bundle's broker give it up; the next look-up gives it to the destination (its registered name).
+
+        Needs a superuser.
+        """
+        path, doing = f"/admin/v2/namespaces/{namespace}/{bundle}/unload", f"giving {bundle} to {destination}"
+        self.web.ask("PUT", path, doing, query={"destinationBroker": destination})
+
     def stats(self, topic: TopicName) -> dict[str, Any]:
         """Return a partition's statistics: since its broker has loaded it."""
         return dict(self.web.get(f"/admin/v2/{topic.path}/stats", f"asking for statistics of {topic}"))

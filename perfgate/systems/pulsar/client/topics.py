@@ -42,9 +42,19 @@ class Checked(Protocol):
 class Topics:
     """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic."""
 
-    def __init__(self, cluster: Checked, admin: Admin, brokers: Callable[[], Mapping[str, int]]) -> None:
-        """`brokers`: the ids of brokers, by host:port of their service or web address."""
-        self._cluster, self._admin, self._brokers = cluster, admin, brokers
+    def __init__(
+        self,
+        cluster: Checked,
+        admin: Admin,
+        brokers: Callable[[], Mapping[str, int]],
+        place: Callable[[TopicName, int], None] = lambda *_: None,
+    ) -> None:
+        """`brokers`: the ids of brokers, by host:port of their service or web address.
+
+        `place` is given a new topic and how many partitions it has, before any of them is loaded: it may choose their
+        brokers.
+        """
+        self._cluster, self._admin, self._brokers, self._place = cluster, admin, brokers, place
         self._before: dict[str, dict[str, object]] = {}
         """Policies as they were before a topic was made, by its name and their endpoint; None: not set."""
 
@@ -60,6 +70,7 @@ class Topics:
         try:
             self._set_policies(name, topic.namespace, wanted)
             self._admin.create_topic(topic, spec.partitions)
+            self._place(topic, spec.partitions)
             for number in range(spec.partitions):
                 self._open(topic.partition(number))
         except (RefusedError, FailedRequestError) as error:

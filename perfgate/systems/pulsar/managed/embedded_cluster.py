@@ -22,7 +22,7 @@ from perfgate.host.waiting import wait_while_it_progresses
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Meter
-from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.live_settings import LiveSettings
 from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
 from perfgate.systems.pulsar.client.topics import Topics
@@ -52,6 +52,7 @@ from perfgate.systems.pulsar.managed.nodes import (
     node_name,
     role_of,
 )
+from perfgate.systems.pulsar.managed.placement import BUNDLES, place
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S as WATCH_ANSWER_WITHIN_S
 from perfgate.systems.pulsar.observe import OwnerWatch
 
@@ -154,7 +155,7 @@ class EmbeddedCluster:
                 )
         self._wait(self._not_ready)
         self.admin.create_tenant(TENANT, [CLUSTER])
-        self.admin.create_namespace(f"{TENANT}/{NAMESPACE}", {})
+        self.admin.create_namespace(f"{TENANT}/{NAMESPACE}", {"bundles": {"numBundles": BUNDLES}})
         self._started_s = time.monotonic() - begin
 
     @cached_property
@@ -189,7 +190,7 @@ class EmbeddedCluster:
         )
 
     def topics(self) -> Topics:
-        return Topics(self, self.admin, self._broker_addresses)
+        return Topics(self, self.admin, self._broker_addresses, self._place)
 
     def live_settings(self) -> LiveSettings:
         return LiveSettings(self.admin, list(self.admin.web.urls))
@@ -382,6 +383,14 @@ class EmbeddedCluster:
             **{name: of_port[int(name.rpartition(":")[2])] for name in self._registered},
             **{f"{HOST}:{ports[broker]}": broker for ports in listeners for broker in self._ids},
         }
+
+    def _place(self, topic: TopicName, partitions: int) -> None:
+        """Spread a new topic's partitions, where all brokers are there; otherwise they are where Pulsar puts them."""
+        of_port = {self._web_ports[broker]: broker for broker in self._ids}
+        names = {of_port[int(name.rpartition(":")[2])]: name for name in self.admin.brokers()}
+        if len(names) == len(self._ids):
+            addresses = self._broker_addresses()
+            place(self.admin, topic, partitions, names=names, brokers=addresses, check=self.check)
 
     def _settings(self, node: int) -> Mapping[str, str]:
         store, folder = self._ports[METADATA_STORE], self._data / node_name(node)
