@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,6 +115,28 @@ def test_the_guard_tells_how_a_child_ended(tmp_path: Path) -> None:
         guard.kill(killed)
         assert guard.exit_status(killed) == -signal.SIGKILL
     assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_threads_that_ask_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    """Several threads checked Pulsar's nodes while one asked for ends: each waited for another's reply, for ever."""
+    with Guard() as guard:
+        codes = {guard.spawn(["/bin/sh", "-c", f"exit {code}"], log=tmp_path / "log"): code for code in range(8)}
+        for pid in codes:
+            while guard.exit_status(pid) is None:
+                time.sleep(0.01)
+        found: list[tuple[int, int | None]] = []
+
+        def ask(pid: int) -> None:
+            found.extend((codes[pid], guard.exit_status(pid)) for _ in range(200))
+
+        threads = [threading.Thread(target=ask, args=(pid,), daemon=True) for pid in codes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        assert not [thread for thread in threads if thread.is_alive()]
+        assert len(found) == 8 * 200
+        assert [pair for pair in found if pair[0] != pair[1]] == []
 
 
 def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
