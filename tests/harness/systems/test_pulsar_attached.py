@@ -265,6 +265,21 @@ def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Ma
         target(pulsar, unhealthy_is_fine=True).prepare([SPEC])
 
 
+def test_what_a_trial_could_not_remove_is_named_and_goes_at_the_next_start(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    pulsar.first.append((lambda request: request.path.endswith("/kpg-probe/partitions"), (403, {"reason": "no"})))
+    pulsar.first.append((lambda request: request.method == "DELETE", (403, {"reason": "not this either"})))
+    one = target(pulsar)
+    with pytest.raises(ConfigurationError, match="do not let this role make, look up, read and delete a topic"):
+        one.prepare([SPEC])
+    assert list(pulsar.namespaces) == ["gate/kpg-r-probe-1"]
+    assert any("namespace gate/kpg-r-probe-1 may stay until the next start" in note for note in notes)
+    target(pulsar, run_id="next").prepare([SPEC])
+    assert pulsar.namespaces == {}
+    assert left_in(tmp_path) == []
+
+
 def test_addresses_of_two_clusters_are_refused(pulsar: FakePulsar, target: Made) -> None:
     with served(FakePulsar(1)) as other:
         for name, words in (("elsewhere", "of elsewhere, the others of kpg"), ("kpg", "do not have namespace")):

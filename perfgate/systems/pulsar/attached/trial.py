@@ -99,9 +99,14 @@ class Trials:
                 namespace.make()
             try:
                 yield namespace
-            finally:
-                with self._explained(f"delete namespace {name}, which is empty and stays"):
+            except BaseException:
+                try:
                     namespace.remove()
+                except Exception as error:  # what ended the trial is the better answer
+                    self._note(f"namespace {name} may stay until the next start, which deletes it: {error}")
+                raise
+            with self._explained(f"delete namespace {name}, which is empty and stays"):
+                namespace.remove()
         finally:
             manifest.close()
 
