@@ -98,7 +98,8 @@ def test_messages_are_counted_over_either_link_and_all_roles_use_something(clust
     for name in ("broker_cpu_cores", "broker_rss_mib"):
         of_roles = [metrics[f"{name}.{role}"] for role in ("brokers", "bookies", "metadata")]
         assert sum(of_roles) == pytest.approx(metrics[f"{name}.sum"])
-        assert min(of_roles) > 0
+        # A metadata store that is not asked uses less than the kernel's tick of 10 ms.
+        assert min(of_roles[: 2 if name == "broker_cpu_cores" else 3]) > 0
     assert metrics["broker_network_in_mib_per_s.bookies"] > 0
     assert all(metric_info(name) for name in metrics)
     topics.delete(topic)
