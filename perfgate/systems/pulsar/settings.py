@@ -44,6 +44,10 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
     return path, read
 
 
+DURABILITY = ("bookie", "journalSyncData")
+"""The setting by which figures are told apart; a bookie ends when it is neither true nor false."""
+
+
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     """Raise ConfigurationError for a setting of this scenario that `--set` would refuse."""
     cluster = scenario.cluster
@@ -85,6 +89,8 @@ def _check(scope: str, name: str, value: str, written: str, *, code_allowed: boo
         raise ConfigurationError(
             f"{written}: {name!r} is no name of a {scope}'s setting, as in managedLedgerCacheSizeMB"
         )
+    if (scope, name) == DURABILITY and value not in ("true", "false"):
+        raise ConfigurationError(f"{written}: durability is true (fsync) or false (page cache)")
     if OF_CLASSES.fullmatch(name) and not code_allowed:
         refuse(name, written)
 
