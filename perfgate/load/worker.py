@@ -29,6 +29,9 @@ from perfgate.model.errors import TargetError
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 
 PROGRESS_EVERY_S = 0.1
+LINGER_S = 1.0
+"""How long clients stay connected after the result, unless the run ends the process: what their connections carried
+is read at the window's end, when a load that nothing waits for has been done for milliseconds."""
 SWITCH_INTERVAL_S = 0.0005
 RUN_IS_GONE, RUN_IS_SILENT = 70, 71
 SILENT_S = 10
@@ -271,6 +274,7 @@ def main() -> None:
         return
     emit("ready")
     run(control, clients)
+    time.sleep(LINGER_S)
 
 
 if __name__ == "__main__":

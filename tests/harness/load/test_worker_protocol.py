@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -35,6 +36,22 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
     assert result.sent is not None
     assert result.sent.acked == 10
     assert edges == [1, 1]
+
+
+def test_a_generator_stays_connected_for_a_moment_after_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What brokers received was 0 in rounds whose generators ended before their connections were read."""
+    done: list[object] = []
+    spec = {"client_path": "", "system": "kafka", "role": "produce"}
+    monkeypatch.setattr(worker, "gc", Mock())
+    monkeypatch.setattr(worker, "sys", Mock(path=[]))
+    monkeypatch.setattr(worker, "Control", lambda: SimpleNamespace(spec=spec))
+    monkeypatch.setattr(worker, "_clients", lambda *_: [Mock(connect=lambda: done.append("connected"))])
+    monkeypatch.setattr(worker, "run", lambda *_: done.append("result"))
+    monkeypatch.setattr(worker, "emit", lambda event, **_: done.append(event))
+    monkeypatch.setattr("perfgate.load.worker.time", Mock(sleep=done.append))
+    worker.main()
+    assert done == ["connected", "ready", "result", worker.LINGER_S]
+    assert worker.LINGER_S > 0
 
 
 def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
