@@ -2,35 +2,25 @@
 
 import os
 import random
-import signal
-import subprocess
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
-import psutil
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from perfgate.model.errors import TargetError
-from perfgate.model.target import Action
 from perfgate.systems.kafka.client.admin import dynamic_value
+from tests.harness.live.interrupted_runs import GONE_WITHIN_S, SIGNALS, Brokers, begun, interrupt, processes_of, until
 from tests.harness.live.real_brokers import SETTING, content, produce, topics
-from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
+from tests.harness.run_gate import HANG_BOUND_S, PROBES, gate_command
 from tests.harness.secured import PASSWORD, STORE_PASSWORD, USER, Secured, secured
 
 pytestmark = pytest.mark.slow
 INTERRUPTIONS = 60
-STANDS_STILL_S = 15.0
-"""Longer than generators wait for a run that says nothing (10 s)."""
 LATEST_S = 50.0
 """By then a fault is over on most machines, and nothing is away any more."""
-GONE_WITHIN_S = 60.0
 SCENARIOS = "tests/scenarios"
 ROWS: dict[str, tuple[object, ...]] = {
     "plain": (
@@ -48,89 +38,6 @@ ROWS: dict[str, tuple[object, ...]] = {
     "pause-leader": (SCENARIOS, "-k", "pause-leader", "--allow-faults"),
     "kill-leader": (SCENARIOS, "-k", "kill-leader and not kill-leader-", "--allow-faults"),
 }
-SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL", "SIGSTOP, SIGCONT, SIGTERM", "SIGSTOP, SIGKILL")
-
-
-class Brokers:
-    """Does to the brokers what the fault commands of the target file ask for, by files in a folder."""
-
-    def __init__(self, made: Secured, folder: Path) -> None:
-        self._cluster, self._folder = made.cluster, folder
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    def __enter__(self) -> str:
-        """Return the [faults] table."""
-        self._thread.start()
-        asks = (
-            f"touch {self._folder}/VERB-{{broker}} && while test -e {self._folder}/VERB-{{broker}}; do sleep 0.1; done"
-        )
-        lines = [f'{verb} = "{asks.replace("VERB", verb)}"\n' for verb in ("kill", "start", "pause", "resume")]
-        return "[faults]\n" + "".join(lines) + "timeout-s = 60\n"
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def away(self) -> list[int]:
-        """Return the brokers whose process has ended or stands still."""
-        return [broker for broker, pid in self._cluster.broker_pids().items() if not _runs(pid)]
-
-    def _serve(self) -> None:
-        while not self._ended.wait(0.05):
-            for asked in self._folder.glob("*-*"):
-                verb, broker = asked.name.split("-")
-                if verb != "start" or not psutil.pid_exists(self._cluster.broker_pids()[int(broker)]):
-                    self._cluster.faults.do(cast("Action", verb), int(broker))
-                asked.unlink()
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-@contextmanager
-def begun(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, preexec_fn=hear_interrupts
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def interrupt(process: subprocess.Popen[bytes], how: str) -> float:
-    """Interrupt the run so, and return how long it then took to end, in s."""
-    first, *later = how.split(", ")
-    name, _, twice = first.partition(" ")
-    process.send_signal(getattr(signal, name))
-    if twice:
-        time.sleep(0.5)
-        process.send_signal(getattr(signal, name))
-    if later:
-        time.sleep(STANDS_STILL_S)
-    since = time.monotonic()
-    for name in later:
-        process.send_signal(getattr(signal, name))
-        time.sleep(2 if name == "SIGCONT" else 0)
-        since = time.monotonic()
-    process.wait(timeout=HANG_BOUND_S)
-    return time.monotonic() - since
-
-
-def until(holds: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
-    return True
 
 
 def setting(made: Secured, broker: int) -> str:
@@ -141,18 +48,6 @@ def setting(made: Secured, broker: int) -> str:
         return f"not told: {error}"
 
 
-def processes_of(state: Path) -> list[str]:
-    """Return the command lines of the processes that have this state folder in their environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("XDG_STATE_HOME") == str(state):
-                found.append(f"{process.pid} {' '.join(process.cmdline())[:200]}")
-        except psutil.Error:
-            continue
-    return found
-
-
 def test_sixty_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10**6))
     print(f"SOAK_SEED={seed}")
@@ -161,7 +56,10 @@ def test_sixty_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
     asked.mkdir()
     (tmp_path / "t").mkdir()
     environment = {**os.environ, "XDG_STATE_HOME": str(state), "TMPDIR": str(tmp_path / "t")}
-    with secured(tmp_path, brokers=3) as made, (brokers := Brokers(made, asked)) as faults:
+    with (
+        secured(tmp_path, brokers=3) as made,
+        (brokers := Brokers(made.cluster.broker_pids, made.cluster.faults.do, asked)) as faults,
+    ):
         made.allow_sight(USER)
         made.allow_settings(USER)
         foreign = {"payments": [b"1", b"2"], "orders": [b"a", b"b", b"c"]}
