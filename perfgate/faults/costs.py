@@ -1,4 +1,4 @@
-"""What several faults share: how a broker is taken away, and what leaders cost that move in good order, or not."""
+"""Parts of several faults: taking a broker away, and the cost of leaders that move in good order, or not."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How long a TCP connection takes: the length of a path, which slow servers make no longer."""
+"""Times of TCP connections: the length of a path, which slow servers make no longer."""
 
 from __future__ import annotations
 

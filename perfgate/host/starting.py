@@ -1,4 +1,4 @@
-"""Why processes that a run has started did not come up: the end of their logs, and what it says."""
+"""Reasons why processes that a run has started did not come up: the end of their logs, and its meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a system's client must offer to be loaded: protocols of one that sends and one that reads, and their errors.
+"""Protocols of a system's clients, one that sends and one that reads, and the errors of both.
 
 A worker process loads ``perfgate.systems.<system>.load.clients``, a :class:`ClientModule`, by the "system" of its spec.
 """

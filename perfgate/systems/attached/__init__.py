@@ -1,1 +1,1 @@
-"""What attached targets of every system share: their file, limits, manifest, fault commands."""
+"""Attached targets of every system: their file, limits, manifest, fault commands."""

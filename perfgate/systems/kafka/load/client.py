@@ -1,4 +1,4 @@
-"""What every librdkafka client has: made from settings, connected, woken by its own queue."""
+"""A librdkafka client: made from settings, connected, woken by its own queue."""
 
 from __future__ import annotations
 
