@@ -35,9 +35,9 @@ class State:
 
     @property
     def full(self) -> bool:
-        """Whether every partition has a leader, and all its replicas in sync."""
+        """Whether every partition has a leader, and all its replicas in sync; not where its replicas are unknown."""
         return min(self.leaders) >= 0 and all(
-            set(here) == set(all_) for here, all_ in zip(self.in_sync, self.replicas, strict=True)
+            all_ and set(here) == set(all_) for here, all_ in zip(self.in_sync, self.replicas, strict=True)
         )
 
     @property

@@ -78,3 +78,10 @@ def test_on_pulsar_a_node_of_the_right_role_is_taken_and_waited_for(kind: str, t
     assert brokers.taken == taken
     assert brokers.last.brokers == nodes
     assert [words.split()[-1] for _, words in scene.marks] == [str(taken[0])] * 2
+
+
+def test_replicas_that_nobody_has_named_are_not_in_sync() -> None:
+    """A partition whose ensemble no broker gave counted as whole at once."""
+    known = State(at=0.0, leaders=(1,), in_sync=((1, 2),), replicas=((1, 2),), brokers=(1, 2))
+    assert known.full
+    assert not replace(known, in_sync=((),), replicas=((),)).full
