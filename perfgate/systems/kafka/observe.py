@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException
 
 from perfgate.model import Settings
-from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import ASK_EVERY_S, LoggedChange, State
 from perfgate.systems.kafka.client.topics import admin_client
+from perfgate.systems.watching import AskingWatch
 
 ANSWER_WITHIN_S = 1.0
 """A broker that stands still answers nothing; the next question goes to another one, over another connection."""
@@ -28,58 +26,28 @@ RECOVERING = 1
 """leaderRecoveryState of a leader that was elected although it was not in sync (an unclean election)."""
 
 
-class MetadataWatch:
-    """Asks in a thread while the context is open; keeps every state that differs from the one before."""
+class MetadataWatch(AskingWatch):
+    """Asks the brokers for metadata."""
 
     def __init__(self, bootstrap: str, security: Settings, topic: str) -> None:
+        super().__init__(topic, every_s=ASK_EVERY_S)
         self._admin = admin_client(bootstrap, (*security, *IMPATIENT))
-        self.topic = topic
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._ask_again, daemon=True)
-        self.states: list[State] = []
 
-    def __enter__(self) -> MetadataWatch:
-        self._ask()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    @property
-    def last(self) -> State:
-        """The newest state. Raises BrokersFailedError when there was no answer yet, TargetError when the thread has
-        ended.
-        """
-        if not self._thread.is_alive():
-            raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
-        if not self.states:
-            reason = f"the brokers have never answered what the state of topic {self.topic} is"
-            raise BrokersFailedError(reason, perhaps_late=True)
-        return self.states[-1]
-
-    def _ask_again(self) -> None:
-        while not self._done.wait(ASK_EVERY_S):
-            self._ask()
-
-    def _ask(self) -> None:
+    def _asked(self) -> State | None:
         try:
             found = self._admin.list_topics(self.topic, timeout=ANSWER_WITHIN_S)
         except KafkaException:
-            return
+            return None
         partitions = [one for _, one in sorted(found.topics[self.topic].partitions.items())]
         if not partitions:
-            return
-        state = State(
+            return None
+        return State(
             at=time.monotonic(),
             leaders=tuple(one.leader for one in partitions),
             in_sync=tuple(tuple(sorted(one.isrs)) for one in partitions),
             replicas=tuple(tuple(one.replicas) for one in partitions),
             brokers=tuple(sorted(found.brokers)),
         )
-        if not self.states or state != replace(self.states[-1], at=state.at):
-            self.states.append(state)
 
 
 def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from typing import Self
 
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import TargetError
 from perfgate.model.target import State
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.topics import owner_of
+from perfgate.systems.watching import AskingWatch
 
 ASK_EVERY_S = 0.2
 """A look-up for each partition and one for the brokers: at 6 partitions 35 requests a second."""
@@ -23,8 +23,8 @@ ENSEMBLES_EVERY_S = 1.0
 AT_A_TIME = 4
 
 
-class OwnerWatch:
-    """Asks in a thread while the context is open; keeps every state that differs from the one before.
+class OwnerWatch(AskingWatch):
+    """Asks the brokers' web services.
 
     The leader of a partition is the broker that serves it, as any client's look-up has it. A look-up also gives an
     unserved partition a new owner; each client of the load does the same. Its replicas are the bookies of its newest
@@ -45,52 +45,29 @@ class OwnerWatch:
 
         `admin` should give up on a broker that does not answer after ANSWER_WITHIN_S.
         """
-        self.topic = topic
-        self.states: list[State] = []
+        super().__init__(topic, every_s=ASK_EVERY_S)
         self._admin, self._there = admin, there
         self._brokers, self._bookies = brokers, bookies
         self._partitions: list[TopicName] = []
         self._ensembles: dict[TopicName, tuple[int, ...]] = {}
         self._ensembles_at = -ENSEMBLES_EVERY_S
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._ask_again, daemon=True)
         self._pool = ThreadPoolExecutor(AT_A_TIME)
 
-    def __enter__(self) -> OwnerWatch:
+    def __enter__(self) -> Self:
         name = TopicName.of(self.topic)
         self._partitions = [name.partition(number) for number in range(self._admin.partitions(name))]
-        self._ask()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
+        super().__exit__()
         self._pool.shutdown()
 
-    @property
-    def last(self) -> State:
-        """The newest state. Raises BrokersFailedError when there was no answer yet, TargetError when the thread has
-        ended.
-        """
-        if not self._thread.is_alive():
-            raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
-        if not self.states:
-            reason = f"the brokers have never answered what the state of topic {self.topic} is"
-            raise BrokersFailedError(reason, perhaps_late=True)
-        return self.states[-1]
-
-    def _ask_again(self) -> None:
-        while not self._done.wait(ASK_EVERY_S):
-            self._ask()
-
-    def _ask(self) -> None:
-        """Add the state of now, if it is another; nothing where no broker says who takes part."""
+    def _asked(self) -> State | None:
         others = self._pool.submit(self._there)
         try:
             active = self._admin.brokers()
         except TargetError:
-            return
+            return None
         leaders = tuple(self._pool.map(self._owner, self._partitions))
         if time.monotonic() - self._ensembles_at >= ENSEMBLES_EVERY_S:
             for partition, bookies in zip(
@@ -101,15 +78,13 @@ class OwnerWatch:
             self._ensembles_at = time.monotonic()
         there = {*(self._brokers[at] for at in active if at in self._brokers), *others.result()}
         replicas = tuple(self._ensembles.get(partition, ()) for partition in self._partitions)
-        state = State(
+        return State(
             at=time.monotonic(),
             leaders=leaders,
             in_sync=tuple(tuple(bookie for bookie in ensemble if bookie in there) for ensemble in replicas),
             replicas=replicas,
             brokers=tuple(sorted(there)),
         )
-        if not self.states or state != replace(self.states[-1], at=state.at):
-            self.states.append(state)
 
     def _owner(self, partition: TopicName) -> int:
         with suppress(TargetError):
