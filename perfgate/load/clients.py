@@ -49,7 +49,7 @@ class BrokerClient(Protocol):
     errors: dict[str, str]
     """The first words of each kind of error, by its name."""
     failed: Counter[str]
-    """Records or requests that ended in each kind of error, as `count_failure` was told."""
+    """Records or requests that ended in each kind of error, as given to `count_failure`."""
     throttled_ms: int
     """Time for which brokers held their answers back because of a quota."""
     NO_ANSWER: str

@@ -19,7 +19,7 @@ MARGIN_S = 900.0
 PRODUCE, CONSUME = "producer", "consumer"
 
 Requests = dict[str, dict[str, object]]
-"""What each process is told, by the name of the process."""
+"""Instructions of each process, by its name."""
 
 
 class Instructions(Protocol):
@@ -44,10 +44,10 @@ class Instructions(Protocol):
         """The scenario with producers whose buffer holds so much."""
 
     def producers_of(self, spec: LoadSpec) -> Requests:
-        """What each producer process is told: see :func:`producer_requests`."""
+        """Instructions of each producer process: see :func:`producer_requests`."""
 
     def consumers_of(self, spec: LoadSpec) -> Requests:
-        """What each consumer process is told: see :func:`consumer_requests`."""
+        """Instructions of each consumer process: see :func:`consumer_requests`."""
 
     def drain_s_of(self, scenario: Scenario) -> float:
         """Time for the outcomes of a producer's records in the end, in s."""
@@ -63,7 +63,7 @@ class Instructions(Protocol):
 
 
 def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float) -> Requests:
-    """What each producer process is told.
+    """Instructions of each producer process.
 
     `own` is the system's: "system"; "client", its client's settings, and "client_path", a folder that holds the client
     (empty: the installed one); "buffer_bytes" and "buffer_records", which the client's buffer holds at most;
@@ -93,7 +93,7 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
 
 
 def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]], drain_s: float) -> Requests:
-    """What each consumer process is told; those of a group follow one another.
+    """Instructions of each consumer process; those of a group follow one another.
 
     `own` is the system's, for the group of this name: "system", "client" and "client_path" as for producers; "share",
     whether each record goes to any member, in no order; where offsets of a partition have gaps, "followed" False.

@@ -1,4 +1,4 @@
-"""What Pulsar's generator processes are told, and the loads that libpulsar cannot make."""
+"""Instructions for Pulsar's generators, and the loads that libpulsar cannot make."""
 
 import subprocess
 import sys

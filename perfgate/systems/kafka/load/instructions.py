@@ -1,4 +1,4 @@
-"""What Kafka's generator processes are told: their clients' version and settings; and what these clients cannot do."""
+"""Instructions for Kafka's generators: their clients' version and settings; and what these clients cannot do."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def drain_s_of(scenario: Scenario) -> float:
 
 
 def producers_of(spec: LoadSpec) -> Requests:
-    """What each producer process is told, by its name."""
+    """Instructions of each producer process, by its name."""
     scenario = spec.scenario
     client = producer_settings(scenario.producer)
     if scenario.transaction_ms:
@@ -86,7 +86,7 @@ def producers_of(spec: LoadSpec) -> Requests:
 
 
 def consumers_of(spec: LoadSpec) -> Requests:
-    """What each consumer process is told, by its name."""
+    """Instructions of each consumer process, by its name."""
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
