@@ -16,7 +16,7 @@ from perfgate.model.metrics import Amount, Count
 from perfgate.model.structured import strict
 from perfgate.model.system import SYSTEMS, VERSION_FACTS
 
-SCHEMA: Literal[6] = 6
+SCHEMA: Literal[7] = 7
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
 METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS])
 KINDS = ("embedded", "containers", "brokers")
@@ -374,7 +374,7 @@ class Document(RunFacts):
     """run.json: what a run of the performance gate measured and judged. JSON has no infinite figure: one that
     would be is null, as is an interval with such an end."""
 
-    schema: Literal[6]
+    schema: Literal[7]
     scenarios: tuple[ScenarioEntry, ...]
     relations: tuple[RelationEntry, ...]
     ranges: tuple[RangeEntry, ...] = ()

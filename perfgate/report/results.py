@@ -59,7 +59,7 @@ from perfgate.report.entries import (
 from perfgate.report.shape import bring_to_flaws, bring_to_systems, check_release, check_run, no_number
 
 T = TypeVar("T")
-READABLE = (3, 4, 5, SCHEMA)
+READABLE = (3, 4, 5, 6, SCHEMA)
 """Schemas that can be judged again: what was added since 3 is empty in a recording that lacks it."""
 LARGEST = ("cpu_cores", "busiest_thread_cores", "rss_mib", "schedule_delay_p99_ms", "wake_delay_p99_ms")
 """Figures of the generator whose largest value over the rounds is recorded."""
@@ -261,8 +261,9 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
                 entry["canary"] = []
         if version < 5:
             bring_to_flaws(document)
-        if version != SCHEMA:
+        if version < 6:
             bring_to_systems(document)
+        if version != SCHEMA:
             document["schema"] = SCHEMA
             text = json.dumps(document)
         check_run(text)

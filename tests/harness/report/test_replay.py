@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from perfgate.report.entries import SCHEMA
+from perfgate.report.results import load_run
 from tests.harness.build import flaw_entry
 from tests.harness.build.recorded import RECORDED, verdicts
 from tests.harness.forked import gate
@@ -73,6 +75,13 @@ def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document
     done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}")
     assert done.code == 0, done.output
     assert verdicts(done.run) == verdicts(document)
+
+
+def test_a_run_of_schema_6_is_read_as_it_declares(tmp_path: Path) -> None:
+    old = json.loads(json.dumps({**load_run(RECORDED), "schema": 6}))
+    old["scenarios"][0]["declared"]["topic"]["ack_quorum"] = 2
+    (tmp_path / "run.json").write_text(json.dumps(old))
+    assert load_run(tmp_path / "run.json") == {**old, "schema": SCHEMA}
 
 
 def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
