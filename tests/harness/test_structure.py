@@ -14,6 +14,7 @@ ROOMS: Mapping[str, set[str]] = {
     "load": {"model", "host"},
     "metrics": {"model", "host"},
     "faults": {"model"},
+    "workloads": {"model"},
     "measure": {"model", "load", "metrics", "faults"},
     "judge": {"model", "faults"},
     "report": {"model", "host", "judge", "faults"},
@@ -30,6 +31,7 @@ WIRING = {
     "run_config",
     "change_file",
     "own_scenarios",
+    "workload",
 }
 """The modules of fixtures/ that may import systems: what makes one, and what reads options, files and topics of one."""
 CLIENTS = {"confluent_kafka", "testcontainers"}

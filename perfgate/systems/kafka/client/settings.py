@@ -68,6 +68,11 @@ FETCHED, RECEIVED = 50 * MIB, 100_000_000
 REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 
 
+def connects(name: str) -> bool:
+    """Whether a client's setting says which brokers it uses, or what it proves and checks."""
+    return _CONNECTION.fullmatch(name) is not None
+
+
 def checked(path: str, value: object, written: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
     """Return a change, a client's setting under its usual name. Raises ConfigurationError, naming what is legal.
 
@@ -106,7 +111,7 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
 
 def _usual(scope: str, name: str, value: str, written: str) -> str:
     """Return the setting's usual name. Raises ConfigurationError that begins with `written`."""
-    if scope in ("producer", "consumer") and _CONNECTION.fullmatch(name):
+    if scope in ("producer", "consumer") and connects(name):
         raise ConfigurationError(  # without the value, which may be a password
             f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers "
             "are secured by cluster.security"

@@ -1,0 +1,85 @@
+"""Imported workloads: a scenario, the name and durations that its file states, and what could not be carried over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from perfgate.model import Payload, Scenario
+from perfgate.model.errors import ConfigurationError
+
+MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
+"""Of a payload's text: what gzip hardly makes smaller is random bytes here."""
+LEAST_RECORD_BYTES = 10
+"""A record tells its sender and its number."""
+MOST_CLIENTS = 16
+"""Producers, and consumers of a group, that are made at most: each is a client with threads of its own, and files state
+thousands."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """A workload file as a scenario. `title` and `driver`: what its tool calls the workload and the system.
+
+    `window_s` and `warmup_s`: how long the file wants it measured, and warmed up before. `notes`: a line for each thing
+    that is not as the file has it.
+    """
+
+    tool: str
+    title: str
+    driver: str
+    scenario: Scenario
+    window_s: float
+    warmup_s: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfJava:
+    """A Java client's settings by the names of this suite's clients, and why others have no counterpart, by name."""
+
+    settings: Mapping[str, str]
+    untaken: Mapping[str, str] = field(default_factory=dict)
+
+
+FromJava = Callable[[Mapping[str, str]], OfJava]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dictionary:
+    """What the rooms of the clients tell the parsers.
+
+    `producer`, `consumer`: translate a Java client's settings of Kafka, with its defaults. `text_ratio`: how many times
+    smaller gzip makes the text that comes nearest to a ratio, in records of so many bytes.
+    """
+
+    producer: FromJava
+    consumer: FromJava
+    text_ratio: Callable[[int, float], float]
+
+
+def name_of(prefix: str, stem: str) -> str:
+    """Return the family's and the scenario's name: the tool's prefix and the file's name, as scenario names are."""
+    return f"{prefix}-{re.sub(r'[^a-z0-9]+', '-', stem.lower()).strip('-') or 'workload'}"
+
+
+def sized(record_bytes: int, key: str, where: str) -> int:
+    """Return the bytes of a record, if they are enough. Raises ConfigurationError that names the file's key."""
+    if record_bytes < LEAST_RECORD_BYTES:
+        raise ConfigurationError(
+            f"{where}: {key}: records of {record_bytes} bytes: one needs {LEAST_RECORD_BYTES} at least, for its sender "
+            "and number"
+        )
+    return record_bytes
+
+
+def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float], float]) -> Payload:
+    """Return the payload that gzip makes about `ratio` times smaller."""
+    nearest = min(text_ratio(record_bytes, min(ratio, MOST_TEXT_RATIO)), MOST_TEXT_RATIO)
+    return Payload(kind="text", ratio=round(nearest, 2)) if min(nearest, ratio) >= LEAST_TEXT_RATIO else Payload()
+
+
+def clients_of(stated: int, partitions: int | None = None) -> int:
+    """Return how many clients are made where a file states so many; of consumers no more than have a partition."""
+    return max(1, min(stated, MOST_CLIENTS, partitions or stated))

@@ -1,0 +1,223 @@
+"""Parser of driver files of OpenMessaging Benchmark, for Kafka and for Pulsar: clients, topics, quorums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import javaproperties
+
+from perfgate.model import ClusterSpec, Settings, TopicSpec, settings
+from perfgate.model.declared import Membership
+from perfgate.model.errors import ConfigurationError
+from perfgate.workloads.imported import Dictionary
+
+CLASSES: Mapping[str, Literal["kafka", "pulsar"]] = {
+    "io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver": "kafka",
+    "io.openmessaging.benchmark.driver.pulsar.PulsarBenchmarkDriver": "pulsar",
+}
+OF_TARGET = "the run's target says where the brokers are and how clients log in"
+OF_KAFKA: Mapping[str, str] = {
+    "reset": "the topics of others are never deleted",
+    "batchSize": "of a fork of the benchmark",
+    "useTransactions": "of a fork of the benchmark: producers.transaction.ms makes transactions here",
+    "maxConcurrentTransactions": "of a fork of the benchmark",
+    "skipCreateTopic": "a round always has a new topic",
+}
+"""Keys of a driver for Kafka that are not carried over, with the reason."""
+KAFKA = ("name", "driverClass", "replicationFactor", "topicConfig", "commonConfig", "producerConfig", "consumerConfig")
+SUBSCRIPTIONS: Mapping[str, Membership] = {
+    "Exclusive": "exclusive",
+    "Shared": "shared",
+    "Failover": "failover",
+    "Key_Shared": "key-shared",
+}
+PERSISTENCE = ("ensembleSize", "writeQuorum", "ackQuorum", "deduplicationEnabled")
+PULSAR: Mapping[str, str] = {
+    "client.serviceUrl": OF_TARGET,
+    "client.httpUrl": OF_TARGET,
+    "client.tlsAllowInsecureConnection": OF_TARGET,
+    "client.tlsEnableHostnameVerification": OF_TARGET,
+    "client.tlsTrustCertsFilePath": OF_TARGET,
+    "client.authentication": OF_TARGET,
+    "client.ioThreads": "a client of libpulsar has one such thread, and one for each broker",
+    "client.connectionsPerBroker": "a client of libpulsar has one connection to a broker",
+    "client.maxConcurrentLookupRequests": "libpulsar's own number",
+    "client.namespacePrefix": "a run has a namespace of its own",
+    "client.clusterName": "a run has a namespace of its own",
+    "client.astraStreaming": "of a fork of the benchmark",
+    "client.retentionTimeInMinutes": "of a fork of the benchmark: topic.retentionTimeInMinutes here",
+    "client.retentionSizeInMB": "of a fork of the benchmark: topic.retentionSizeInMB here",
+    "producer.producerRate": "of a fork of the benchmark: the workload's rate holds",
+    "consumer.subscriptionMode": "subscriptions are durable",
+}
+"""The same of one for Pulsar."""
+TAKEN = (
+    "client.topicType",
+    "client.persistence",
+    "client.clientMemoryLimitMB",
+    "producer.batchingEnabled",
+    "producer.batchingMaxPublishDelayMs",
+    "producer.batchingMaxBytes",
+    "producer.blockIfQueueFull",
+    "producer.pendingQueueSize",
+    "consumer.receiverQueueSize",
+    "consumer.subscriptionType",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Driver:
+    """A driver file: what its system, its clients and each topic of a workload are; `topic` has one partition.
+
+    `compresses`: whether batches are compressed, so that it matters what fills a record.
+    """
+
+    name: str
+    topic: TopicSpec
+    cluster: ClusterSpec
+    producer: Settings
+    consumer: Settings
+    membership: Membership = "group"
+    compresses: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def driver_of(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver:
+    """Return the driver of this file. Raises ConfigurationError, beginning with `where`, naming key and legal ones."""
+    named = str(document.get("driverClass"))
+    if named not in CLASSES:
+        raise ConfigurationError(
+            f"{where}: driverClass = {named!r} is not one that is read; legal: {', '.join(CLASSES)}"
+        )
+    return (_kafka if CLASSES[named] == "kafka" else _pulsar)(document, where, words)
+
+
+def plain_kafka(words: Dictionary) -> Driver:
+    """Return what holds without a driver file: three replicas, and the Java client's defaults."""
+    return _kafka({"replicationFactor": 3}, "", words)
+
+
+def _kafka(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver:
+    for key in document:
+        if key not in KAFKA and key not in OF_KAFKA:
+            raise ConfigurationError(f"{where}: unknown key {key!r}; legal: {', '.join((*KAFKA, *OF_KAFKA))}")
+    common, sending, reading, topic = (
+        _properties(document.get(key), f"{where}: {key}")
+        for key in ("commonConfig", "producerConfig", "consumerConfig", "topicConfig")
+    )
+    replicas = document.get("replicationFactor", 3)
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
+        raise ConfigurationError(f"{where}: replicationFactor = {replicas!r} must be a whole number from 1")
+    try:
+        producer, consumer = words.producer({**common, **sending}), words.consumer({**common, **reading})
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+    codec = topic.get("compression.type", "producer")
+    untaken = {
+        **{name: why for name, why in producer.untaken.items() if name in sending or name in consumer.untaken},
+        **{name: why for name, why in consumer.untaken.items() if name in reading or name in producer.untaken},
+    }
+    return Driver(
+        name=str(document.get("name", "Kafka")),
+        topic=TopicSpec(partitions=1, replication_factor=replicas, config=settings(topic)),
+        cluster=ClusterSpec(),
+        producer=settings(producer.settings),
+        consumer=settings(consumer.settings),
+        compresses=codec not in ("producer", "uncompressed")
+        or (codec == "producer" and producer.settings.get("compression.type", "none") != "none"),
+        notes=(
+            *(f"{key}: {why}" for key, why in OF_KAFKA.items() if document.get(key)),
+            *(f"{', '.join(names)}: {why}" for why, names in _by_reason(untaken).items()),
+        ),
+    )
+
+
+def _by_reason(untaken: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, why in untaken.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
+def _properties(value: object, where: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{where} must be lines of a Java properties file, as in `{where.split()[-1]}: |`")
+    try:
+        return dict(javaproperties.loads(value))
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: not a Java properties file ({error.__class__.__name__})") from None
+
+
+def _pulsar(document: Mapping[str, Any], where: str, _words: Dictionary) -> Driver:
+    parts = {
+        f"{part}.{key}": value for part in ("client", "producer", "consumer") for key, value in _table(document, part)
+    }
+    for key in (
+        *(key for key in document if key not in ("name", "driverClass", "client", "producer", "consumer")),
+        *parts,
+    ):
+        if key not in (*PULSAR, *TAKEN):
+            raise ConfigurationError(f"{where}: unknown key {key!r}; legal: {', '.join((*TAKEN, *PULSAR))}")
+    kind = parts.get("client.topicType", "persistent")
+    if kind != "persistent":
+        raise ConfigurationError(
+            f"{where}: client.topicType = {kind!r}: nothing accounts for records that are not kept"
+        )
+    quorums: dict[str, Any] = {
+        "ensembleSize": 3,
+        "writeQuorum": 3,
+        "ackQuorum": 2,
+        **dict(_table(parts, "client.persistence")),
+    }
+    for key in quorums:
+        if key not in PERSISTENCE:
+            raise ConfigurationError(
+                f"{where}: unknown key 'client.persistence.{key}'; legal: {', '.join(PERSISTENCE)}"
+            )
+    subscription = parts.get("consumer.subscriptionType", "Failover")
+    if subscription not in SUBSCRIPTIONS:
+        legal = ", ".join(SUBSCRIPTIONS)
+        raise ConfigurationError(f"{where}: consumer.subscriptionType = {subscription!r}; legal: {legal}")
+    write, ensemble = int(quorums["writeQuorum"]), int(quorums["ensembleSize"])
+    topic = {"ensemble": ensemble} if ensemble != write else {}
+    producer = {
+        "batchingEnabled": _yes(parts.get("producer.batchingEnabled", True)),
+        "batchingMaxPublishDelayMicros": 1_000 * int(parts.get("producer.batchingMaxPublishDelayMs", 1)),
+        "batchingMaxBytes": parts.get("producer.batchingMaxBytes", 1 << 20),
+    }
+    if "producer.pendingQueueSize" in parts:
+        producer["maxPendingMessages"] = parts["producer.pendingQueueSize"]
+    if "client.clientMemoryLimitMB" in parts:
+        producer["maxPendingBytes"] = int(parts["client.clientMemoryLimitMB"]) << 20
+    notes = [f"{key}: {why}" for key, why in PULSAR.items() if parts.get(key) not in (None, "", {})]
+    if not parts.get("producer.blockIfQueueFull", True):
+        notes.append("producer.blockIfQueueFull: false: a full queue holds the producer back here")
+    return Driver(
+        name=str(document.get("name", "Pulsar")),
+        topic=TopicSpec(
+            partitions=1,
+            replication_factor=write,
+            ack_quorum=int(quorums["ackQuorum"]),
+            config=settings(
+                {**topic, **({"deduplicationEnabled": "true"} if quorums.get("deduplicationEnabled") else {})}
+            ),
+        ),
+        cluster=ClusterSpec(system="pulsar", bookies=3),
+        producer=settings(producer),
+        consumer=settings({"receiverQueueSize": parts.get("consumer.receiverQueueSize", 10_000)}),
+        membership=SUBSCRIPTIONS[subscription],
+        notes=tuple(notes),
+    )
+
+
+def _table(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any]]:
+    value = document.get(key)
+    yield from value.items() if isinstance(value, dict) else ()
+
+
+def _yes(value: object) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,230 @@
+"""Parser of Trogdor task specifications: ProduceBench, which sends, and RoundTrip, which reads what it sends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Annotated, Any
+
+from annotated_types import Ge
+
+from perfgate.model import Consumers, Keys, Load, Payload, Scenario, TopicSpec, settings
+from perfgate.model.changes import MOST_TRANSACTION_MS
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.structured import strict, structured
+from perfgate.workloads.imported import Dictionary, OfJava, Workload, name_of, payload_of, sized
+
+TOOL = "Trogdor"
+ROOM = "org.apache.kafka.trogdor.workload."
+PRODUCE, ROUND_TRIP = f"{ROOM}ProduceBenchSpec", f"{ROOM}RoundTripWorkloadSpec"
+CLASSES = (PRODUCE, ROUND_TRIP)
+ROUND_TRIP_PRODUCER = {"acks": "all", "batch.size": "16384", "buffer.memory": "65536", "request.timeout.ms": "105000"}
+ROUND_TRIP_CONSUMER = {"max.poll.interval.ms": "100000", "request.timeout.ms": "105000"}
+"""What RoundTrip itself sets of its clients."""
+VALUE_OF_PRODUCE: Mapping[str, Any] = {"type": "constant", "size": 512}
+VALUE_OF_ROUND_TRIP: Mapping[str, Any] = {"type": "uniformRandom", "size": 32, "padding": 10}
+RANDOM = ("uniformRandom", "timestampRandom", "gaussianTimestampRandom")
+SIZED = (*RANDOM, "constant", "sequential", "timestampConstant", "gaussianTimestampConstant")
+DEFAULT_REPLICAS = 3
+RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+TARGETS = ("producerNode", "clientNode", "bootstrapServers", "startMs", "commonClientConf", "adminClientConf")
+Count = Annotated[int, Ge(0), "must be a whole number from 0"]
+Table = Mapping[str, Any]
+Texts = Mapping[str, str]
+
+
+@strict
+class _Partitions:
+    numPartitions: int = 0
+    replicationFactor: int = 0
+    partitionAssignments: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    configs: Texts = field(default_factory=dict)
+
+
+@strict
+class _Common:
+    """What both kinds state. `class` stands apart: it is a word of Python."""
+
+    startMs: Count = 0
+    durationMs: Count = 0
+    bootstrapServers: str = ""
+    targetMessagesPerSec: Annotated[int, Ge(1), "must be a whole number from 1"]
+    maxMessages: Count = 0
+    valueGenerator: Table | None = None
+    producerConf: Texts = field(default_factory=dict)
+    commonClientConf: Texts = field(default_factory=dict)
+    adminClientConf: Texts = field(default_factory=dict)
+    activeTopics: Mapping[str, _Partitions]
+
+
+@strict
+class _Produce(_Common):
+    producerNode: str = ""
+    keyGenerator: Table | None = None
+    transactionGenerator: Table | None = None
+    inactiveTopics: Mapping[str, _Partitions] = field(default_factory=dict)
+    useConfiguredPartitioner: bool = False
+    skipFlush: bool = False
+
+
+@strict
+class _RoundTrip(_Common):
+    clientNode: str = ""
+    consumerConf: Texts = field(default_factory=dict)
+
+
+def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dictionary) -> Workload:
+    """Return the workload of this specification; `stem`: the file's name.
+
+    Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
+    """
+    kind, stated = document.get("class"), {key: value for key, value in document.items() if key != "class"}
+    if kind not in CLASSES:
+        raise ConfigurationError(f"{where}: class = {kind!r} is not one that is read; legal: {', '.join(CLASSES)}")
+    produce = structured(_Produce, stated, f"{where}:") if kind == PRODUCE else None
+    spec: _Common = produce or structured(_RoundTrip, stated, f"{where}:")
+    name = name_of("trogdor", stem)
+    topics, topic = _topics(spec.activeTopics, where)
+    common, sends = spec.commonClientConf, {} if produce else ROUND_TRIP_PRODUCER
+    try:
+        producer = words.producer({**sends, **common, **spec.producerConf})
+        consumer = (
+            words.consumer({**ROUND_TRIP_CONSUMER, **common, **spec.consumerConf})
+            if isinstance(spec, _RoundTrip)
+            else None
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+    generator = spec.valueGenerator or (VALUE_OF_PRODUCE if produce else VALUE_OF_ROUND_TRIP)
+    sizes = _sizes(generator, where)
+    record_bytes = sized(round(sum(size * share for size, _, share in sizes)), "valueGenerator", where)
+    compressed = producer.settings.get("compression.type", "none") != "none"
+    random = sum(random * share for _, random, share in sizes) / record_bytes
+    payload = payload_of(1 / random if random else 100.0, record_bytes, words.text_ratio) if compressed else Payload()
+    transaction_ms = _transaction_ms(produce, where)
+    scenario = Scenario(
+        name=name,
+        summary=f"{TOOL}: {kind.removeprefix(ROOM)} of {stem}",
+        families=(name,),
+        factor=settings({"workload": name}),
+        topic=topic,
+        producer=settings({**producer.settings, **({"enable.idempotence": "true"} if transaction_ms else {})}),
+        record_bytes=record_bytes,
+        load=Load(kind="paced", rate=float(spec.targetMessagesPerSec), probes=True),
+        transaction_ms=transaction_ms,
+        payload=payload,
+        keys=Keys(kind="random") if produce and produce.useConfiguredPartitioner and _keyed(produce) else Keys(),
+        consumers=Consumers(membership="assigned", config=settings(consumer.settings)) if consumer else None,
+    )
+    lasts_s = spec.maxMessages / spec.targetMessagesPerSec
+    return Workload(
+        tool=TOOL,
+        title=stem,
+        driver="Kafka",
+        scenario=scenario,
+        window_s=min(filter(None, (spec.durationMs / 1e3, lasts_s)), default=0.0),
+        warmup_s=0.0,
+        notes=tuple(_notes(spec, topics, scenario, sizes, producer, consumer)),
+    )
+
+
+def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSpec]:
+    """Return how many topics there are, and the one that stands for all of them."""
+    if not stated:
+        raise ConfigurationError(f"{where}: activeTopics names no topic")
+    counts = {name: _count(name) for name in stated}
+    kinds = {
+        TopicSpec(
+            partitions=len(one.partitionAssignments) or max(1, one.numPartitions),
+            replication_factor=max(map(len, one.partitionAssignments.values()), default=0)
+            or (one.replicationFactor if one.replicationFactor > 0 else DEFAULT_REPLICAS),
+            config=settings(one.configs),
+        )
+        for one in stated.values()
+    }
+    if len(kinds) > 1:
+        raise ConfigurationError(f"{where}: activeTopics differ among themselves: a scenario's topics are all alike")
+    (topic,) = kinds
+    topics = sum(counts.values())
+    return topics, TopicSpec(
+        partitions=topics * topic.partitions, replication_factor=topic.replication_factor, config=topic.config
+    )
+
+
+def _count(name: str) -> int:
+    """Return how many topics a name with ranges stands for: three of foo[1-3]."""
+    count = 1
+    for low, high in RANGE.findall(name):
+        count *= max(1, int(high) - int(low) + 1)
+    return count
+
+
+def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, float]]:
+    """Return the sizes of values: bytes, how many of them are random, and the share of records that have them."""
+    kind = generator.get("type")
+    if kind == "randomComponent":
+        parts = [(one.get("percent", 0) / 100, one.get("component", {})) for one in generator.get("components", ())]
+        return [(size, random, share * weight) for weight, part in parts for size, random, share in _sizes(part, where)]
+    size = generator.get("messageSizeAverage" if str(kind).startswith("gaussian") else "size")
+    if kind not in SIZED or not isinstance(size, int) or size < 1:
+        raise ConfigurationError(
+            f"{where}: valueGenerator {dict(generator)} makes no values of a known size; legal: "
+            f"{', '.join((*SIZED, 'randomComponent'))}"
+        )
+    return [(size, size - int(generator.get("padding", 0)) if kind in RANDOM else 0, 1.0)]
+
+
+def _keyed(spec: _Produce) -> bool:
+    return (spec.keyGenerator or {}).get("type") != "null"
+
+
+def _transaction_ms(spec: _Produce | None, where: str) -> float:
+    """Return how long a transaction is open at the stated rate; 0: there are none."""
+    if spec is None or not spec.transactionGenerator:
+        return 0.0
+    stated = spec.transactionGenerator
+    if stated.get("type") == "uniform" and isinstance(stated.get("messagesPerTransaction"), int):
+        open_ms = 1e3 * int(stated["messagesPerTransaction"]) / spec.targetMessagesPerSec
+    elif stated.get("type") == "timeInterval" and isinstance(stated.get("intervalMs"), int):
+        open_ms = float(stated["intervalMs"])
+    else:
+        raise ConfigurationError(
+            f"{where}: transactionGenerator {dict(stated)}; legal: uniform with messagesPerTransaction, timeInterval "
+            "with intervalMs"
+        )
+    return min(max(open_ms, 1.0), float(MOST_TRANSACTION_MS))
+
+
+def _notes(
+    spec: _Common,
+    topics: int,
+    scenario: Scenario,
+    sizes: list[tuple[int, int, float]],
+    producer: OfJava,
+    consumer: OfJava | None,
+) -> Iterator[str]:
+    """Yield a line for each value that is not carried over, or otherwise than Trogdor has it."""
+    if topics > 1:
+        yield f"activeTopics: {topics:,}: one topic has the {scenario.topic.partitions:,} partitions of all"
+    if stated := [key for key in TARGETS if getattr(spec, key, None)]:
+        yield f"{', '.join(stated)}: the run's target says where the brokers are and how clients log in"
+    if spec.maxMessages:
+        yield f"maxMessages: {spec.maxMessages:,}: a window of {spec.maxMessages / spec.targetMessagesPerSec:g} s"
+    if any(one.partitionAssignments for one in spec.activeTopics.values()):
+        yield "activeTopics.partitionAssignments: the cluster chooses where replicas lie"
+    if len(sizes) > 1:
+        yield f"valueGenerator: all records have the mean of its sizes, {scenario.record_bytes:,} bytes"
+    if isinstance(spec, _Produce):
+        if not spec.useConfiguredPartitioner:
+            yield "keyGenerator: no keys: Trogdor goes through the partitions one by one, the client picks them here"
+        elif scenario.keys.kind != "none":
+            yield "keyGenerator: random keys of 16 bytes"
+        if spec.inactiveTopics:
+            yield "inactiveTopics: nothing is written to them, and they are not made"
+        if not spec.skipFlush:
+            yield "skipFlush: false: Trogdor flushes every 100 ms and waits; records have an even schedule here"
+        if scenario.transaction_ms:
+            yield f"transactionGenerator: each transaction is open for {scenario.transaction_ms:g} ms"
+    untaken = {**producer.untaken, **(consumer.untaken if consumer else {})}
+    yield from (f"{name}: {why}" for name, why in untaken.items())
