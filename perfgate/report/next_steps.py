@@ -15,6 +15,7 @@ from perfgate.report.view import View
 
 USUAL_TARGET, USUAL_TIER = "embedded", "smoke"
 MOST_STEPS = 5
+HELD_BY_PROFILE = "name stored thresholds of such a load: --profile NAME"
 NO_GROUND: Mapping[int, str] = {
     **UNFINISHED,
     ExitCode.RED: "read in its log which brokers failed beside other scenarios, and repeat it",
@@ -80,6 +81,8 @@ def to_do_line(
     worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
     worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
     worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: severity(each[2].verdict))
+    if not worst and not (outcomes or relations):
+        return f"To do: nothing was held against anything: select the scenarios of a relation too, or {HELD_BY_PROFILE}"
     if not worst:
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]

@@ -140,7 +140,14 @@ def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> No
     line = to_do(rows, relations, on_that_machine=True)
     assert line.startswith('To do on that machine: acks-rate is REGRESSED: make gate ARGS="--family acks" measures')
     assert line.endswith("(and 1 more that are not green)")
-    assert to_do([PASSED], {}).startswith("To do: nothing")
+    assert to_do([PASSED], {}).startswith("To do: nothing, all")
+
+
+def test_what_was_held_against_nothing_is_not_within_its_limits() -> None:
+    """Of a load from hosts no baseline can be made: its scenarios' MISSING is not asked to be mended by one."""
+    line = to_do([], {})
+    assert "within its limits" not in line
+    assert "--profile NAME" in line
 
 
 def test_more_rounds_are_more_than_there_were() -> None:
