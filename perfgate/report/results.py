@@ -29,6 +29,7 @@ from perfgate.model import (
     Relation,
     Round,
     Scenario,
+    Verdict,
     metric_info,
 )
 from perfgate.model.declared import LINKS
@@ -79,7 +80,7 @@ def run_document(
     document = {
         "schema": SCHEMA,
         **plain(facts),
-        "scenarios": [scenario_entry(measurement, outcome) for measurement, outcome in measured],
+        "scenarios": _with_each_log_once([scenario_entry(measurement, outcome) for measurement, outcome in measured]),
         "relations": [_relation_entry(each, outcome) for each, outcome in relations if isinstance(each, PairRelation)],
         "ranges": [_range_entry(each, outcome) for each, outcome in relations if isinstance(each, RangeRelation)],
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
@@ -146,9 +147,23 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "declared": Declared(added_rtt_ms=link.added_rtt_ms, **shared(Declared, scenario)),
         "discarded_rounds": measurement.discarded,
         "warm_up_rounds": measurement.warm_up,
-        "broker_log_tail": "" if outcome and outcome.verdict.green else measurement.broker_log_tail,
+        "broker_log_tail": "" if outcome and _needs_no_log(outcome.verdict) else measurement.broker_log_tail,
     }
     return plain(ScenarioEntry(**entry))
+
+
+def _needs_no_log(verdict: Verdict) -> bool:
+    return verdict.green or verdict is Verdict.MISSING
+
+
+def _with_each_log_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries; scenarios of one cluster have the same tail of its log, which only the first of them keeps."""
+    holder: dict[str, str] = {}
+    for entry in entries:
+        if tail := entry["broker_log_tail"]:
+            first = holder.setdefault(tail, entry["name"])
+            entry["broker_log_tail"] = tail if first == entry["name"] else f"(that of {first})"
+    return entries
 
 
 def baseline_entries(baselines: Mapping[tuple[str, str], Measurement]) -> list[dict[str, Any]]:

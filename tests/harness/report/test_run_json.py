@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.model import FAULTS, METRICS, ClusterSpec, Comparison, Fault, FaultScenario
+from perfgate.model import FAULTS, METRICS, ClusterSpec, Comparison, Fault, FaultScenario, Outcome, Verdict
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import (
@@ -21,9 +21,11 @@ from perfgate.report.results import (
     recorded_baselines,
     recorded_comparisons,
     recorded_measurements,
+    run_document,
     scenario_entry,
     write_run,
 )
+from perfgate.report.entries import RunFacts
 from perfgate.report.schema import PATH, schema_text
 from tests.harness.build.recorded import SCHEMA
 from tests.harness.run_gate import Finished
@@ -143,6 +145,23 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
             assert again[key] == added.get(key, entry[key])
+
+
+def test_scenarios_of_one_cluster_keep_its_log_once(document: dict[str, Any]) -> None:
+    """60 % of a smoke run's file was one log, once a scenario; without thresholds no broker is to blame for anything."""
+    measured = [replace(one, broker_log_tail="WARN it is full") for one in list(recorded_measurements(document).values())[:3]]
+    red, green, missing = (
+        Outcome(name=one.scenario.name, verdict=verdict, judgements=())
+        for one, verdict in zip(measured, (Verdict.REGRESSED, Verdict.PASS, Verdict.MISSING), strict=True)
+    )
+
+    def logs(*outcomes: Outcome) -> list[str]:
+        rows = list(zip(measured, outcomes, strict=False))
+        facts = RunFacts(**{name: document[name] for name in RunFacts.__annotations__ if name in document})
+        return [entry["broker_log_tail"] for entry in run_document(facts, rows, (), ())["scenarios"]]
+
+    assert logs(missing, green) == ["", ""]
+    assert logs(red, replace(red, name=green.name)) == ["WARN it is full", f"(that of {red.name})"]
 
 
 def test_a_row_measured_beside_another_family_survives_the_way_through_run_json(document: dict[str, Any]) -> None:
