@@ -1,8 +1,8 @@
 """Figures of a run for other programs: metrics.csv, metrics.prom and the properties in pytest's JUnit XML.
 
-metrics.csv: a line for each scenario and metric, RFC 4180. metrics.prom: gauges in the base units of Prometheus, for a
-textfile collector, a push gateway or GitLab; it is OpenMetrics text and Prometheus text (format 0.0.4) alike, without
-timestamps. All hold valid figures alone.
+metrics.csv: a line for each scenario and metric, RFC 4180. metrics.prom: gauges and quantiles in the base units of
+Prometheus, for a textfile collector, a push gateway or GitLab; it is OpenMetrics text and Prometheus text (format
+0.0.4) alike, without timestamps. All hold valid figures alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from perfgate.judge.rounds import spoilt
 from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Scenario, Verdict, metric_info
+from perfgate.model.metrics import LATENCY_QUANTILES, METRICS, ROLES
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of, version_of
@@ -33,7 +34,18 @@ COLUMNS = (
     "spread",
     "rounds",
     "better",
+    "baseline",
+    "limit",
+    "metric_verdict",
     "verdict",
+    "target",
+    "tier",
+    "driver",
+    "system",
+    "version",
+    "profile",
+    "machine",
+    "commit",
 )
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """A text cell that begins so is a formula to a spreadsheet."""
@@ -76,22 +88,45 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
     """Return metrics.csv for a run.json and its measurements by scenario.
 
     Names, units and `spread` are run.json's. `value`: the centre of this many `rounds`; of a latency the percentile of
-    all rounds, of counted records their sum.
+    all rounds, of counted records their sum. `baseline`, `limit` and `metric_verdict` are empty where it is not judged.
     """
     text = io.StringIO()
     writer = csv.writer(text)
+    facts = [*map(text_cell, _facts(document).values())]
     kept = any(measurement.scenario.kept for measurement in measurements.values())
     writer.writerow([*COLUMNS, *KEPT] if kept else COLUMNS)
     for entry in document["scenarios"]:
         of_pulsar = [*_kept(measurements[entry["name"]].scenario).values()]
         factor = " ".join(f"{name}={value}" for name, value in entry["factor"].items())
+        judged = {one["metric"]: one for one in entry["judgements"]}
         for metric, value in valid_figures(measurements[entry["name"]]).items():
             figure = entry["metrics"][metric]
             spread = "" if figure["spread"] is None else figure["spread"]
             texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
-            numbers = (value, spread, len(figure["rounds"]), figure["better"], entry["verdict"] or "")
-            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers, *of_pulsar])
+            numbers = (value, spread, len(figure["rounds"]), figure["better"])
+            held = [_shown(judged.get(metric, {}).get(name)) for name in ("baseline", "limit", "verdict")]
+            verdicts = (*held, entry["verdict"] or "")
+            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers, *verdicts, *facts, *of_pulsar])
     return text.getvalue()
+
+
+def _shown(value: object) -> object:
+    return "" if value is None else value
+
+
+def _facts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run was made with and of, by the names of metrics.csv's last columns."""
+    target, environment = document["target"], document["environment"]
+    return {
+        "target": str(target.get("name")),
+        "tier": str(document["tier"].get("name")),
+        "driver": document["driver"],
+        "system": system_of(target),
+        "version": version_of(target),
+        "profile": document["profile"] or "none",
+        "machine": str(environment.get("cpu_model")),
+        "commit": str(environment.get("commit")),
+    }
 
 
 KEPT = ("quorums", "durability")
@@ -150,11 +185,12 @@ class _Family:
     name: str
     help: str
     unit: str = ""
+    kind: str = "gauge"
     samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
         yield f"# HELP {self.name} {self.help}"
-        yield f"# TYPE {self.name} gauge"
+        yield f"# TYPE {self.name} {self.kind}"
         if self.unit:
             yield f"# UNIT {self.name} {self.unit}"
         for labels, value in self.samples:
@@ -167,55 +203,97 @@ def metrics_text(document: Mapping[str, Any], measurements: Mapping[str, Measure
 
     A scenario that was not judged has no verdict there.
     """
-    target, tier = document["target"], document["tier"]
-    common = {
-        "target": str(target.get("name")),
-        "system": (system := system_of(target)),
-        system: version_of(target),
-        "tier": str(tier.get("name")),
-        "modified": "yes" if document["modified"] else "no",
-    }
+    facts = _facts(document)
+    # What an upgrade changes would start a new series.
+    common = {name: facts[name] for name in ("target", "system", "tier")}
+    common["modified"] = "yes" if document["modified"] else "no"
     families = [
-        *_figures(measurements, common),
+        *_figures(document, measurements, common),
         _verdicts("scenario", document["scenarios"], common),
         *_relations([*document["relations"], *document.get("ranges", ())], common),
-        *_run(document, common),
+        *_run(document, common, facts),
     ]
     return "\n".join([line for family in families if family.samples for line in family.lines()] + ["# EOF", ""])
 
 
-def exported(metric: str) -> tuple[str, str, float]:
-    """Return a metric's name there, its base unit, and what its values are multiplied by.
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """How a metric stands in metrics.prom: `stem` and `unit` make the name, values are multiplied by `factor`."""
 
-    latency_ms.p99: kafka_perf_gate_latency_p99_seconds, seconds, 0.001. Raises KeyError for an unknown metric.
+    stem: str
+    unit: str
+    factor: float
+    labels: Mapping[str, str]
+
+    def named(self, what: str = "") -> str:
+        """Return the name; `what`: limit or baseline."""
+        return "_".join(filter(None, (PREFIX, self.stem, what, self.unit)))
+
+    @property
+    def kind(self) -> str:
+        """Its type: only a summary may have quantiles."""
+        return "summary" if "quantile" in self.labels else "gauge"
+
+
+def exported(metric: str) -> Exported:
+    """Return how a metric stands there.
+
+    latency_ms.p99: kafka_perf_gate_latency_seconds{quantile="0.99"}, values multiplied by 0.001; the largest is the
+    quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Raises KeyError for an unknown
+    metric.
     """
     info = metric_info(metric)
     if info is None:
         raise KeyError(metric)
     endings, unit, factor = UNITS.get(info.unit, ((info.unit,), info.unit, 1.0))
     stem, _, part = metric.partition(".")
+    timed = f"{stem}.p99" in METRICS
     for ending in endings:
         if stem == ending or stem.endswith(f"_{ending}"):
             stem = stem.removesuffix(ending).rstrip("_")
             break
-    part = "" if part.isdigit() else part
-    return "_".join(filter(None, (PREFIX, stem, part, unit))), unit, factor
+    labels = {}
+    if timed and part in QUANTILES:
+        labels = {"quantile": QUANTILES[part]}
+    elif timed:
+        stem = f"{stem}_{part}"  # an average is no quantile, and a summary has nothing else
+    elif part:
+        labels = {"broker" if part.isdigit() else "role" if part in ROLES else "aggregate": part}
+    return Exported(stem=stem, unit=unit, factor=factor, labels=labels)
 
 
-def _figures(measurements: Mapping[str, Measurement], common: Mapping[str, str]) -> list[_Family]:
-    """Return a family for each metric; the figures of one broker have its number as a label."""
+QUANTILES: Mapping[str, str] = {"max": "1"} | {name: f"{of / 100:g}" for name, of in LATENCY_QUANTILES.items()}
+
+
+def _figures(
+    document: Mapping[str, Any], measurements: Mapping[str, Measurement], common: Mapping[str, str]
+) -> list[_Family]:
+    """Return a family for each metric, and those of its baseline and its limit where it is judged."""
     families: dict[str, _Family] = {}
+    judged = {(entry["name"], one["metric"]): one for entry in document["scenarios"] for one in entry["judgements"]}
     for name, measurement in measurements.items():
         scenario = measurement.scenario
         labels = {"scenario": name, "family": scenario.families[0], **_kept(scenario), **common}
         for metric, value in valid_figures(measurement).items():
-            info = metric_info(metric)
-            assert info is not None
-            known, unit, factor = exported(metric)
-            family = families.setdefault(known, _Family(name=known, help=_help(info.label), unit=unit))
-            broker = metric.rpartition(".")[2]
-            family.samples.append(({**labels, "broker": broker} if broker.isdigit() else labels, value * factor))
+            as_there, held = exported(metric), judged.get((name, metric), {})
+            for what, one in (("", value), ("baseline", held.get("baseline")), ("limit", held.get("limit"))):
+                if one is not None:
+                    known = as_there.named(what)
+                    text = _help(f"{_words(metric)}, {what}" if what else _words(metric))
+                    made = _Family(name=known, help=text, unit=as_there.unit, kind=as_there.kind)
+                    families.setdefault(known, made).samples.append(
+                        ({**labels, **as_there.labels}, one * as_there.factor)
+                    )
     return sorted(families.values(), key=lambda family: family.name)
+
+
+def _words(metric: str) -> str:
+    """Return what a metric's family is, without the name of one quantile or aggregate."""
+    info = metric_info(metric)
+    assert info is not None
+    stem, _, part = metric.partition(".")
+    every = metric_info(f"{stem}.sum")
+    return every.label if every else info.label.removeprefix(f"{part} ")
 
 
 def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> _Family:
@@ -242,15 +320,8 @@ def _relations(entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> I
     yield _verdicts("relation", entries, common)
 
 
-def _run(document: Mapping[str, Any], common: Mapping[str, str]) -> Iterator[_Family]:
-    facts = {
-        "run_id": document["run_id"],
-        "driver": document["driver"],
-        "profile": document["profile"] or "none",
-        "commit": str(document["environment"].get("commit")),
-        "cpu_model": str(document["environment"].get("cpu_model")),
-        **common,
-    }
+def _run(document: Mapping[str, Any], common: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[_Family]:
+    facts = {"run_id": document["run_id"], **facts, **common}
     finished = datetime.fromisoformat(document["finished"]).timestamp()
     for name, text, unit, labels, value in (
         ("run_info", "The run that this file is of; always 1.", "", facts, 1.0),

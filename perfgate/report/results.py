@@ -157,7 +157,7 @@ def _needs_no_log(verdict: Verdict) -> bool:
 
 
 def _with_each_log_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries; scenarios of one cluster have the same tail of its log, which only the first of them keeps."""
+    """Return the entries; of scenarios with the same log, that of their cluster, only the first one keeps it."""
     holder: dict[str, str] = {}
     for entry in entries:
         if tail := entry["broker_log_tail"]:

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 def exported() -> str:
     run = load_run(ROOT / "tests/harness/data/run.json")
+    run["scenarios"][0]["judgements"].append({"metric": "latency_ms.p99", "limit": 5.0, "baseline": 4.0})
     return metrics_text(run, recorded_measurements(run))
 
 

@@ -66,46 +66,74 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
             yield found[1], labels, float(found[3])
 
 
-def test_every_metric_has_a_name_of_its_own_in_base_units() -> None:
-    names = [exported(metric)[0] for metric in (*METRICS, "broker_cpu_cores.1")]
-    assert len(set(names)) == len(names)
-    for metric in METRICS:
-        name, unit, _ = exported(metric)
-        assert name.endswith(f"_{unit}")
-        assert not re.search(r"_(ms|us|mib|s|share)(_|$)", name), name
-    assert exported("broker_cpu_cores.1") == exported("broker_cpu_cores.2")
+def test_every_metric_has_a_series_of_its_own_in_base_units() -> None:
+    every = [exported(metric) for metric in (*METRICS, "broker_cpu_cores.1", "broker_cpu_cores.bookies")]
+    assert len({(one.named(), *one.labels.items()) for one in every}) == len(every)
+    for one in every:
+        assert one.named().endswith(f"_{one.unit}")
+        assert not re.search(r"_(ms|us|mib|s|share)(_|$)", one.named()), one
+    kinds = {(one.named(), one.kind) for one in every}
+    assert len(kinds) == len({name for name, _ in kinds}), "a family has one type"
 
 
 @pytest.mark.parametrize(
-    ("metric", "name", "factor"),
+    ("metric", "name", "labels", "factor"),
     [
-        ("records_per_s", "kafka_perf_gate_records_per_second", 1),
-        ("received_mib_per_s", "kafka_perf_gate_received_bytes_per_second", 1_048_576),
-        ("latency_ms.p99", "kafka_perf_gate_latency_p99_seconds", 1e-3),
-        ("latency_before_ms.p99", "kafka_perf_gate_latency_before_p99_seconds", 1e-3),
-        ("broker_cpu_us_per_record", "kafka_perf_gate_broker_cpu_seconds_per_record", 1e-6),
-        ("broker_rss_mib.max", "kafka_perf_gate_broker_rss_max_bytes", 1_048_576),
-        ("broker_compile_share.max", "kafka_perf_gate_broker_compile_max_ratio", 1),
-        ("outage_partition_seconds", "kafka_perf_gate_outage_partition_seconds", 1),
-        ("outage_affected", "kafka_perf_gate_outage_affected_partitions", 1),
-        ("isr_shrinks", "kafka_perf_gate_isr_shrinks", 1),
+        ("records_per_s", "kafka_perf_gate_records_per_second", {}, 1),
+        ("received_mib_per_s", "kafka_perf_gate_received_bytes_per_second", {}, 1_048_576),
+        ("latency_ms.p99", "kafka_perf_gate_latency_seconds", {"quantile": "0.99"}, 1e-3),
+        ("latency_ms.p9999", "kafka_perf_gate_latency_seconds", {"quantile": "0.9999"}, 1e-3),
+        ("latency_ms.max", "kafka_perf_gate_latency_seconds", {"quantile": "1"}, 1e-3),
+        ("latency_ms.avg", "kafka_perf_gate_latency_avg_seconds", {}, 1e-3),
+        ("latency_before_ms.p50", "kafka_perf_gate_latency_before_seconds", {"quantile": "0.5"}, 1e-3),
+        ("broker_cpu_us_per_record", "kafka_perf_gate_broker_cpu_seconds_per_record", {}, 1e-6),
+        ("broker_cpu_cores.2", "kafka_perf_gate_broker_cpu_cores", {"broker": "2"}, 1),
+        ("broker_cpu_cores.bookies", "kafka_perf_gate_broker_cpu_cores", {"role": "bookies"}, 1),
+        ("broker_rss_mib.max", "kafka_perf_gate_broker_rss_bytes", {"aggregate": "max"}, 1_048_576),
+        ("broker_compile_share.max", "kafka_perf_gate_broker_compile_ratio", {"aggregate": "max"}, 1),
+        ("outage_s.median", "kafka_perf_gate_outage_seconds", {"aggregate": "median"}, 1),
+        ("outage_partition_seconds", "kafka_perf_gate_outage_partition_seconds", {}, 1),
+        ("outage_affected", "kafka_perf_gate_outage_affected_partitions", {}, 1),
+        ("isr_shrinks", "kafka_perf_gate_isr_shrinks", {}, 1),
     ],
 )
-def test_units_are_converted(metric: str, name: str, factor: float) -> None:
-    found, _, multiplied = exported(metric)
-    assert (found, multiplied) == (name, factor)
+def test_units_are_converted(metric: str, name: str, labels: dict[str, str], factor: float) -> None:
+    found = exported(metric)
+    assert (found.named(), found.labels, found.factor) == (name, labels, factor)
 
 
 def test_the_file_has_every_figure_of_the_run(document: dict[str, Any], text: str) -> None:
-    found = {(name, labels.get("scenario"), labels.get("broker")): value for name, labels, value in samples(text)}
+    found = {(name, *sorted(labels.items())): value for name, labels, value in samples(text)}
+    common = {"target": "embedded", "system": "kafka", "tier": "smoke", "modified": "no"}
     for entry in document["scenarios"]:
+        judged = {one["metric"]: one for one in entry["judgements"]}
+        of = {"scenario": entry["name"], "family": entry["family"], **common}
         for metric, figure in entry["metrics"].items():
-            name, _, factor = exported(metric)
-            broker = metric.rpartition(".")[2]
-            value = found[name, entry["name"], broker if broker.isdigit() else None]
-            assert value == pytest.approx(figure["value"] * factor), metric
+            there, held = exported(metric), judged.get(metric, {})
+            labels = sorted({**of, **there.labels}.items())
+            assert found[there.named(), *labels] == pytest.approx(figure["value"] * there.factor), metric
+            for what in ("baseline", "limit"):
+                expected = held.get(what)
+                value = found.get((there.named(what), *labels))
+                assert value == (None if expected is None else pytest.approx(expected * there.factor)), (metric, what)
     ratios = {labels["relation"]: value for name, labels, value in samples(text) if name.endswith("relation_ratio")}
     assert ratios == {entry["name"]: entry["ratio"] for entry in document["relations"]}
+
+
+def test_an_upgrade_starts_no_new_series(document: dict[str, Any], text: str) -> None:
+    """A release, a commit or a machine as labels would end every series; they are those of the run alone."""
+    measured = recorded_measurements(document)
+    later = json.loads(json.dumps(document))
+    later["target"]["kafka_version"], later["environment"]["commit"] = "9.9.9", "abc"
+    later["driver"], later["profile"], later["environment"]["cpu_model"] = "java", None, "another"
+
+    def series(text: str) -> set[tuple[object, ...]]:
+        return {(name, *labels.items()) for name, labels, _ in samples(text) if not name.endswith("run_info")}
+
+    upgraded = metrics_text(later, measured)
+    assert series(upgraded) == series(text)
+    (info,) = (labels for name, labels, _ in samples(upgraded) if name.endswith("run_info"))
+    assert (info["version"], info["commit"], info["driver"], info["machine"]) == ("9.9.9", "abc", "java", "another")
 
 
 def test_families_are_whole_and_described_once(text: str) -> None:
@@ -163,6 +191,13 @@ def test_the_table_has_a_row_for_each_figure(document: dict[str, Any]) -> None:
     figure = next(entry for entry in document["scenarios"] if entry["name"] == "batch-1k")["metrics"]["records_per_s"]
     assert math.isclose(float(row["value"]), figure["value"])
     assert int(row["rounds"]) == len(figure["rounds"])
+    judged = next(entry for entry in document["scenarios"] if entry["name"] == "batch-1k")["judgements"]
+    held = next(one for one in judged if one["metric"] == "records_per_s")
+    assert [float(row[name]) for name in ("baseline", "limit")] == [held["baseline"], held["limit"]]
+    assert (row["metric_verdict"], row["target"], row["tier"], row["system"]) == ("PASS", "embedded", "smoke", "kafka")
+    assert row["version"] == document["target"]["kafka_version"]
+    (unjudged,) = [row for row in rows if (row["scenario"], row["metric"]) == ("batch-1k", "broker_rss_mib.max")]
+    assert [unjudged[name] for name in ("baseline", "limit", "metric_verdict")] == ["", "", ""]
 
 
 def hostile(document: dict[str, Any], text: str) -> tuple[dict[str, Any], Any]:
@@ -184,7 +219,8 @@ def test_any_text_stays_in_its_label_and_in_its_cell(text: str) -> None:
     assert [re.sub(r"\\(.)", lambda at: "\n" if at[1] == "n" else at[1], one) for one in shown] == [text]
     rows = list(csv.reader(io.StringIO(metrics_csv(run, measurements), newline="")))
     assert {len(row) for row in rows} == {len(COLUMNS)}
-    assert not [cell for row in rows for cell in row[:7] if cell.startswith(FORMULA)]
+    texts = [row[:7] + row[-8:] for row in rows]
+    assert not [cell for row in texts for cell in row if cell.startswith(FORMULA)]
     assert text_cell(text).removeprefix("'") == text.removeprefix("'")
 
 
@@ -196,7 +232,7 @@ def test_promtool_finds_nothing_to_complain_about(document: dict[str, Any], name
     rounds = tuple(replace(one_round(index, 1.5), metrics=every, latency_histogram="") for index in (1, 2))
     run["scenarios"] = []
     text = metrics_text(run, {name: replace(measurements[name], rounds=rounds)})
-    assert len({name for name, _, _ in samples(text)}) >= len(METRICS)
+    assert len({(name, *labels.items()) for name, labels, _ in samples(text)}) >= len(METRICS)
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -14,6 +14,7 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import FAULTS, METRICS, ClusterSpec, Comparison, Fault, FaultScenario, Outcome, Verdict
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
+from perfgate.report.entries import RunFacts
 from perfgate.report.results import (
     baseline_entries,
     comparison_entry,
@@ -25,7 +26,6 @@ from perfgate.report.results import (
     scenario_entry,
     write_run,
 )
-from perfgate.report.entries import RunFacts
 from perfgate.report.schema import PATH, schema_text
 from tests.harness.build.recorded import SCHEMA
 from tests.harness.run_gate import Finished
@@ -148,8 +148,10 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
 
 
 def test_scenarios_of_one_cluster_keep_its_log_once(document: dict[str, Any]) -> None:
-    """60 % of a smoke run's file was one log, once a scenario; without thresholds no broker is to blame for anything."""
-    measured = [replace(one, broker_log_tail="WARN it is full") for one in list(recorded_measurements(document).values())[:3]]
+    """60 % of a smoke run's file was one log, once a scenario; where a threshold is missing no broker is to blame."""
+    measured = [
+        replace(one, broker_log_tail="WARN it is full") for one in list(recorded_measurements(document).values())[:3]
+    ]
     red, green, missing = (
         Outcome(name=one.scenario.name, verdict=verdict, judgements=())
         for one, verdict in zip(measured, (Verdict.REGRESSED, Verdict.PASS, Verdict.MISSING), strict=True)
