@@ -64,20 +64,27 @@ NEARLY = 0.9
 except the short time until the buffer was first full."""
 
 
+SINCE_THE_START = (
+    "the latency of these is how long the load had run: the client's buffer was not turned over once by the middle of "
+    "the window, in most rounds; rates are not touched by that, and a longer --warmup-max gives the latency"
+)
+
+
 def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    return [f"{name}: {line}" for name, measurement in measured.items() for line in since_the_start(measurement)]
+    """Return one line that names the scenarios whose latency is no figure of the brokers; none without any."""
+    names = [name for name, measurement in measured.items() if since_the_start(measurement)]
+    return [f"{', '.join(names)}: {SINCE_THE_START}"] if names else []
 
 
-def since_the_start(measurement: Measurement) -> list[str]:
-    """A line when half of a capped load's records had waited since its start, in most of the rounds."""
+def since_the_start(measurement: Measurement) -> bool:
+    """Whether half of a capped load's records had waited since its start, in most of the rounds."""
     if not measurement.scenario.load.capped:
-        return []
+        return False
     sound = [r for r in measurement.rounds if not r.invalid and "latency_ms.p50" in r.metrics]
-    long = [r for r in sound if r.metrics["latency_ms.p50"] / 1e3 > NEARLY * (r.warmup_s + r.window_s / 2)]
-    if 2 * len(long) <= len(sound):
-        return []
-    return [
-        "latency is how long the load had run: the client's buffer was not turned over once by the middle of the "
-        f"window ({len(long)} of {len(sound)} rounds); the rate is not touched by that, and a longer --warmup-max "
-        "gives the latency"
-    ]
+    return never_turned_over([(r.metrics["latency_ms.p50"], r.warmup_s, r.window_s) for r in sound])
+
+
+def never_turned_over(rounds: Sequence[tuple[float, float, float]]) -> bool:
+    """Whether records lay in a capped load's buffer since its start, in most rounds: p50 in ms, warm-up, window in s."""
+    long = [p50 for p50, warmup_s, window_s in rounds if p50 / 1e3 > NEARLY * (warmup_s + window_s / 2)]
+    return 2 * len(long) > len(rounds)

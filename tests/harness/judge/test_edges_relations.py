@@ -339,8 +339,8 @@ def test_a_buffer_that_was_not_turned_over_by_the_middle_of_the_window(p50_ms: f
         )
         return replace(found, rounds=rounds)
 
-    assert bool(since_the_start(waited(4))) is told
-    assert bool(since_the_start(waited(3))) is told
+    assert since_the_start(waited(4)) is told
+    assert since_the_start(waited(3)) is told
     assert not since_the_start(waited(2)), "half of the rounds are not most"
     whole = waited(2)
     wrong = flawed(replace(whole.rounds[0], index=5), invalid=("a flaw",))
