@@ -15,7 +15,7 @@ from allure_commons.types import AttachmentType
 
 from perfgate.judge.outliers import beside_reasons, differing_partitions
 from perfgate.judge.phrases import number, percent
-from perfgate.judge.rounds import since_the_start, spoilt
+from perfgate.judge.rounds import filling_notes, spoilt
 from perfgate.judge.wording import MEANING, effect_text, off_baseline, signed, spread_text
 from perfgate.model import (
     Comparison,
@@ -59,7 +59,6 @@ EPIC = "{} performance gate"
 NAME = "the run as a whole"
 """Test case for what concerns no single scenario (brokers that broke, nothing judged, something left behind): a CI that
 colours by tests would show green."""
-SUMMARY = "1. Read this first: the run's verdict"
 TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
 Status = Literal["passed", "failed", "skipped"]
 
@@ -83,7 +82,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         for figure in lacking
     ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
-    notes = (*differing_partitions(measurement.rounds), *since_the_start(measurement))
+    notes = (*differing_partitions(measurement.rounds), *filling_notes({measurement.scenario.name: measurement}))
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
@@ -292,17 +291,14 @@ def write_whole_run(folder: Path, view: View) -> None:
     (folder / f"{document['run_id']}-result.json").write_text(json.dumps(result), encoding="utf-8")
 
 
-def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:
-    """Put the first page, and files by name, into the Allure results as attachments of the whole run.
-
-    Allure 3 has no page of one's own: these are its tab "Global attachments", in this order.
-    """
+def write_attachments(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put files, by name, into the Allure results as attachments of the whole run: its tab "Global attachments"."""
     attached = []
-    for title, name, content in [(SUMMARY, "summary.html", page.encode()), *((n, n, c) for n, c in files.items())]:
+    for name, content in files.items():
         suffix = Path(name).suffix
         source = f"{uuid.uuid4()}-attachment{suffix}"
         (folder / source).write_bytes(content)
-        attached.append({"name": title, "source": source, "type": TYPES.get(suffix, "text/plain")})
+        attached.append({"name": name, "source": source, "type": TYPES.get(suffix, "text/plain")})
     (folder / f"{uuid.uuid4()}-globals.json").write_text(json.dumps({"attachments": attached, "errors": []}))
 
 

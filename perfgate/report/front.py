@@ -4,43 +4,169 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from perfgate.judge.phrases import number
+from perfgate.model import Effect, Verdict, metric_info
+from perfgate.model.judged import place
 from perfgate.model.secret import redacted
 from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
+from perfgate.report.figures import HEADS, figure_rows
 from perfgate.report.next_steps import next_steps
-from perfgate.report.view import COLLAPSED, View
+from perfgate.report.small_charts import rounds_chart, sparkline
+from perfgate.report.terminal import KEPT
+from perfgate.report.view import COLLAPSED, Line, View, word_of
 
 COMPARED = ("cpu_model", "cores", "kernel", "python")
 """Facts of the machine and the client that figures depend on."""
+TEMPLATES = Path(__file__).parent / "templates"
+RED = {one.value for one in (*Verdict, *Effect) if one.red}
+GREEN = {one.value for one in (*Verdict, *Effect) if one.green}
+FILES = (("summary.md", "summary"), ("metrics.csv", "figures (CSV)"), ("run.json", "all figures (JSON)"))
 
 
-def front_html(view: View, before: Mapping[str, Any] | None) -> str:
-    """Return the six answers of a run; `before`: the run.json of the run before."""
-    listed, same = view.off, [line for line in view.lines if line.verdict in COLLAPSED]
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(line.verdict for line in same).items())
-    unchanged = _list([f"{line.verdict} {line.name}: {line.what}" for line in same])
-    rows = [(line.verdict, line.name, line.what) for line in listed]
-    return (
-        '<meta charset="utf-8"><style>body{font:15px sans-serif;background:#fff;color:#111;margin:1em;'
-        "max-width:70em}table{border-collapse:collapse}td,th{border-bottom:1px solid #ccc;padding:.3em .8em .3em 0;"
-        "text-align:left;vertical-align:top;overflow-wrap:anywhere}td:first-child{white-space:nowrap}"
-        "td:nth-child(2){min-width:7em}</style>"
-        f"<h2>{escaped(view.headline())}</h2>"
-        + "".join(f"<p><b>{escaped(line)}</b></p>" for line in (*view.often, *banners(view.document, before)))
-        + "<h3>Where, and by how much</h3>"
-        + (html_table(("verdict", "of", "what"), rows) or "<p>Nothing that was judged is off.</p>")
-        + (f"<details><summary>Unchanged: {escaped(counts)}</summary>{unchanged}</details>" if same else "")
-        + "<h3>Since when</h3>"
-        + _list(
-            view.drifts or ["No drift in the recorded runs of this kind. Each test's History tab has its former runs."]
-        )
-        + "<h3>Can I trust it</h3>"
-        + _list(view.trust())
-        + "<h3>What to do next</h3>"
-        + _list(next_steps(view))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """What former runs of the same kind say, by scenario or relation.
+
+    `values`: of the latest ones by metric, oldest first. `since`: in words, since when its verdict is what it is.
+    """
+
+    values: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    since: Mapping[str, str] = field(default_factory=dict)
+
+
+def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None = None) -> str:
+    """Return the six answers of a run; `before`: the run.json of the run before.
+
+    Links lead to ``allure.html#of=<name>`` beside it, which the builder of the report resolves.
+    """
+    document, past = view.document, past or Past()
+    same = [line for line in view.lines if line.verdict in COLLAPSED]
+    rows = figure_rows(document, before)
+    counts = Counter(line.verdict for line in same)
+    return _template("answers.html").render(
+        title=f"{SYSTEM_NAMES[system_of(document['target'])]} performance gate {document['run_id']}",
+        word=word_of(document),
+        started=document["started"],
+        exit_code=document["exit_code"],
+        tone=_tone_of_run(view),
+        headline=view.headline(),
+        bold=(*view.often, *banners(document, before)),
+        files=FILES,
+        nothing_off="Nothing that was judged is off." if view.lines else "Nothing was judged.",
+        cards=[_card(line, document, past) for line in view.off],
+        heads=HEADS,
+        kept=KEPT if any(row.kept for row in rows) else "",
+        rows=(
+            shown := [
+                {
+                    "cells": row.cells,
+                    "verdict": row.verdict,
+                    "tone": tone(row.verdict),
+                    "kept": row.kept,
+                    "spark": _spark(row.name, row.metric, document, past),
+                }
+                for row in rows
+            ]
+        ),
+        sparks=any(row["spark"] for row in shown),
+        same=same,
+        unchanged=", ".join(f"{count} {verdict}" for verdict, count in counts.items()),
+        drifts=view.drifts
+        or ["No drift in the recorded runs of this kind. The History tab of each test has its former runs."],
+        trust=view.trust(),
+        steps=next_steps(view),
     )
+
+
+def _template(name: str) -> Template:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else redacted(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return made.get_template(name)
+
+
+def style() -> str:
+    """Return the style sheet that all pages share."""
+    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def tone(verdict: str) -> str:
+    """Return the class of a verdict's colour."""
+    return "red" if verdict in RED else "green" if verdict in GREEN else "open"
+
+
+def _tone_of_run(view: View) -> str:
+    if view.document["exit_code"] == 0:
+        return "green"
+    return "red" if word_of(view.document) == "RED" else "open"
+
+
+def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]:
+    """Return what stands on the card of something that is off."""
+    _, _, details = (line.message or "").partition("\n")
+    entry = _entry_of(line.name, document)
+    held, chart = _held(entry) if entry else ((), Markup(""))
+    return {
+        "verdict": line.verdict,
+        "tone": tone(line.verdict),
+        "name": line.name,
+        "sentence": line.sentence.removeprefix(f"{line.verdict} {line.name}").lstrip(": "),
+        "held": list(held),
+        "chart": chart,
+        "since": past.since.get(line.name, ""),
+        "details": dedent(details).strip(),
+    }
+
+
+def _entry_of(name: str, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return next((entry for entry in document["scenarios"] if entry["name"] == name), None)
+
+
+def _held(entry: Mapping[str, Any]) -> tuple[Sequence[tuple[str, str]], Markup]:
+    """Return the worst judged metric of a scenario as names and texts, and its rounds as a picture."""
+    judged = sorted(entry["judgements"], key=lambda one: place(one["verdict"]))
+    worst = next((one for one in judged if one["metric"] in entry["metrics"]), None)
+    if worst is None:
+        return (), Markup("")
+    info, figure = metric_info(worst["metric"]), entry["metrics"][worst["metric"]]
+    unit = info.unit if info else ""
+
+    def texts() -> Iterator[tuple[str, str]]:
+        for what, value in (
+            ("measured", figure["value"]),
+            ("expected", worst["baseline"]),
+            ("limit", worst["limit"]),
+        ):
+            if value is not None:
+                yield what, f"{number(value)} {unit}".strip()
+
+    return [("metric", worst["metric"]), *texts()], rounds_chart(
+        figure["rounds"], unit, worst["baseline"], worst["limit"]
+    )
+
+
+def _spark(name: str, metric: str, document: Mapping[str, Any], past: Past) -> Markup:
+    entry = _entry_of(name, document)
+    assert entry is not None
+    if metric not in entry["metrics"]:
+        return Markup("")
+    former = past.values.get(name, {}).get(metric, ())
+    limit = next((one["limit"] for one in entry["judgements"] if one["metric"] == metric), None)
+    return sparkline([*former, entry["metrics"][metric]["value"]], limit)
 
 
 def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
@@ -69,7 +195,3 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f'<th align="left">{escaped(cell)}</th>' for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _list(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escaped(line)}</li>' for line in lines)}</ul>"

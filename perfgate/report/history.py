@@ -148,21 +148,71 @@ def former_values(
     return by_scenario
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdicts:
+    """A former run: its id, day and commit, and the verdict of each scenario and relation that was judged."""
+
+    run_id: str
+    day: str
+    commit: str
+    of: Mapping[str, str]
+
+
+def verdicts_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> list[Verdicts]:
+    """Return the runs of the same kind, modified alike, that began before the run `before`, oldest first."""
+    return [
+        Verdicts(
+            run_id=str(e["run_id"]),
+            day=str(e["started"])[:10],
+            commit=str(e["commit"]),
+            of={
+                name: verdict
+                for name, verdict in (
+                    *((name, row["verdict"]) for name, row in e["rows"].items()),
+                    *e.get("relations", {}).items(),
+                )
+                if verdict
+            },
+        )
+        for e in entries
+        if kind_of(e) == kind_of(like) and e["modified"] == like["modified"] and str(e["run_id"]) < before
+    ]
+
+
 def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> dict[str, int]:
     """Return in how many of the latest runs of the same kind in a row each scenario or relation was undecided.
 
     Only runs that were modified alike and began before the run `before` count; one without a verdict of it is skipped.
     """
-    alike = [
-        {**{name: row["verdict"] for name, row in e["rows"].items()}, **e.get("relations", {})}
-        for e in entries
-        if kind_of(e) == kind_of(like) and e["modified"] == like["modified"] and str(e["run_id"]) < before
-    ]
+    alike = [run.of for run in verdicts_before(entries, like, before)]
     in_a_row = {}
     for name in {name for verdicts in alike for name in verdicts}:
-        verdicts = [each[name] for each in reversed(alike) if each.get(name)]
+        verdicts = [each[name] for each in reversed(alike) if name in each]
         in_a_row[name] = next((i for i, verdict in enumerate(verdicts) if verdict not in NOT_DECIDED), len(verdicts))
     return {name: runs for name, runs in in_a_row.items() if runs}
+
+
+def since(former: Sequence[Verdicts], document: Mapping[str, Any]) -> dict[str, str]:
+    """Return in words since when each scenario and relation of a run.json has its verdict, of those known before."""
+    judged = (*document["scenarios"], *document["relations"], *document.get("ranges", ()))
+    found = {entry["name"]: _since(former, entry["name"], entry["verdict"]) for entry in judged if entry["verdict"]}
+    return {name: words for name, words in found.items() if words}
+
+
+def _since(former: Sequence[Verdicts], name: str, verdict: str) -> str:
+    having = [run for run in former if name in run.of]
+    if not having:
+        return ""
+    other = next((i for i, run in enumerate(reversed(having)) if run.of[name] != verdict), len(having))
+    if not other:
+        last = having[-1]
+        return f"New in this run: it was {last.of[name]} in run {last.run_id} (commit {last.commit})."
+    first = having[-other]
+    words = f"{verdict} in {other + 1} runs in a row, since run {first.run_id} (commit {first.commit})"
+    if other == len(having):
+        return f"{words}, the first that is known."
+    before = having[-other - 1]
+    return f"{words}; it was {before.of[name]} in run {before.run_id} (commit {before.commit})."
 
 
 def is_sound(row: Mapping[str, Any]) -> bool:

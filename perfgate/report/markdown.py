@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from perfgate.judge.phrases import number, percent
-from perfgate.model import metric_info
-from perfgate.model.judged import REPORTED, place
+from perfgate.model.judged import REPORTED
 from perfgate.model.secret import redacted
-from perfgate.model.system import release_of, system_of
+from perfgate.model.system import release_of
+from perfgate.report.figures import HEADS, figure_rows
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import View, recorded_kept
+from perfgate.report.view import View
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
 LONGEST_CELL, LONGEST_ADVICE = 160, 400
-FIGURES = ("scenario", "decided by", "measured", "to last run", "to baseline", "p99 ms", "us CPU/record", "limit")
-RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
 NO_WIDTH = "\u200b"
 
 
@@ -72,53 +69,21 @@ def cell(text: str, longest: int = LONGEST_CELL) -> str:
 
 def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
     """Return the table of every scenario's figures, folded unless it is all that there is to read."""
-    entries = [entry for entry in view.document["scenarios"] if entry["metrics"]]
-    if view.document["comparisons"] or not entries:
+    rows = figure_rows(view.document, before)
+    if not rows:
         return []
-    entries.sort(key=lambda entry: place(entry["verdict"]))
-    earlier = {entry["name"]: entry["metrics"] for entry in before["scenarios"]} if before else {}
-    kept = system_of(view.document["target"]) == "pulsar"
+    kept = any(row.kept for row in rows)
     shown = " open" if view.missing and not view.off else ""
     return [
-        f"<details{shown}><summary>Figures of {len(entries)} scenarios</summary>",
+        f"<details{shown}><summary>Figures of {len(rows)} scenarios</summary>",
         "",
-        f"| {' | '.join(FIGURES)} | verdict |{f' {KEPT} |' if kept else ''}",
-        f"|---|---|{'--:|' * (len(FIGURES) - 2)}---|{'---|' if kept else ''}",
-        *(f"| {' | '.join(_row(entry, earlier.get(entry['name'], {}), kept))} |" for entry in entries),
+        f"| {' | '.join(HEADS)} | verdict |{f' {KEPT} |' if kept else ''}",
+        f"|---|---|{'--:|' * (len(HEADS) - 2)}---|{'---|' if kept else ''}",
+        *(f"| {' | '.join([*map(cell, row.cells), row.verdict, *([row.kept] if kept else [])])} |" for row in rows),
         "",
         "</details>",
         "",
     ]
-
-
-def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], kept: bool) -> Iterator[str]:
-    """Give the cells of FIGURES, and the verdict; "-" where there is no such figure. `kept`: what is, besides."""
-    metrics = entry["metrics"]
-    decided: Mapping[str, Any] = (entry["judgements"] or [{"metric": RATE, "baseline": None, "limit": None}])[0]
-    metric = str(decided["metric"]) if decided["metric"] in metrics else RATE
-    measured, last = (_value(known, metric) for known in (metrics, earlier))
-    info = metric_info(metric)
-    yield cell(entry["name"])
-    yield cell(metric)
-    yield "-" if measured is None else f"{number(measured)} {info.unit if info else ''}".strip()
-    yield _change(measured, last)
-    yield _change(measured, decided["baseline"])
-    yield from ("-" if (found := _value(metrics, name)) is None else number(found) for name in (P99, CPU))
-    yield "-" if decided["limit"] is None else number(decided["limit"])
-    yield str(entry["verdict"] or "not judged")
-    if kept:
-        yield recorded_kept(entry)
-
-
-def _value(metrics: Mapping[str, Any], name: str) -> float | None:
-    return metrics[name]["value"] if name in metrics else None
-
-
-def _change(measured: float | None, from_: float | None) -> str:
-    if measured is None or not from_:
-        return "-"
-    off = measured / from_ - 1
-    return f"{'+' if off > 0 else ''}{percent(off)}"
 
 
 def _not_run(view: View) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from perfgate.judge.claims.relation import deciding_step
 from perfgate.judge.phrases import number, percent
-from perfgate.judge.rounds import spoilt_metrics
+from perfgate.judge.rounds import since_the_start, spoilt_metrics
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.statistics import spread
 from perfgate.judge.wording import signed, spread_text
@@ -114,6 +114,8 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
             for metric in ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
         ]
         rate, p99, cores, per_record = ("-" if value is None else number(value) for value in values)
+        if since_the_start(measurement):  # no figure of the brokers: a note says so
+            p99 = "-"
         p99 = "invalid" if any(r.spoilt("latency_ms.p99") for r in measurement.rounds) else p99
         rows.append((name, rate, _spread(measurement), p99, cores, per_record, outcome.verdict.value))
     return rows

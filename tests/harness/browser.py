@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfgate.report.html import ALLURE
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -48,8 +50,8 @@ def page(browser: "Browser") -> "Iterator[Page]":
 
 
 def open_test(page: "Page", report: Path, family: str, title: str) -> None:
-    """Open the report, then the page of the test whose title begins so."""
-    page.goto(report.as_uri())
+    """Open Allure's page of the report, then the test whose title begins so."""
+    page.goto(report.with_name(ALLURE).as_uri())
     group, test = page.get_by_text(family, exact=True).first, page.get_by_text(title).first
     group.wait_for()
     if not test.is_visible():  # a family in which something failed stands open

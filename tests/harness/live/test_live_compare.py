@@ -95,7 +95,7 @@ def test_its_report_shows_the_effect(page: "Page", fsync: Finished) -> None:
     report = build_report(run)
     page.goto(report.as_uri())
     page.get_by_text("RED").first.wait_for()
-    page.get_by_text("capped-plain: SLOWER").first.click()
+    page.get_by_role("link", name="capped-plain", exact=True).first.click()
     page.get_by_text(f"{found['estimate'] * 100:+.1f} %").first.wait_for()
     see_picture(page, "capped-plain-paired-rounds.png")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.report.front import banners, front_html
+from perfgate.judge.phrases import number
+from perfgate.report.front import Past, banners, front_html
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from perfgate.report.runs_alike import run_before
 from perfgate.report.view import integrity_line, view_of
@@ -36,15 +37,42 @@ def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, A
         page.index(words)
         for words in (
             f"RED: {row['name']} sends 57 % fewer records/s",
-            f"<td>REGRESSED</td><td>{row['name']}</td>",
-            "<details><summary>Unchanged: 12 PASS",
+            f'<span class="badge red">REGRESSED</span> <a href="allure.html#of={row["name"]}">',
+            "make gate AGAIN",
+            "Figures of 5 scenarios",
+            "<summary>Unchanged: 12 PASS",
             "drifted since RUN",
             "records sent",
-            "make gate AGAIN",
+            "What to do next",
         )
     ]
     assert places == sorted(places)
-    assert "<td>PASS</td>" not in page
+    assert 'badge green">' not in page, "what holds has no card"
+
+
+def test_a_card_has_the_figures_of_what_is_worst(document: dict[str, Any]) -> None:
+    row = document["scenarios"][2]
+    row["verdict"], document["exit_code"] = "REGRESSED", 1
+    worst = next(one for one in row["judgements"] if one["metric"] == "records_per_s")
+    worst |= {"verdict": "REGRESSED", "baseline": 90_000.0, "limit": 80_000.0}
+    past = Past(since={row["name"]: "REGRESSED in 3 runs in a row"})
+    page = front_html(view_of(document), None, past)
+    card = page.partition('<section class="card')[2].partition("</section>")[0]
+    measured = row["metrics"]["records_per_s"]["value"]
+    for what, value in (("measured", measured), ("expected", 90_000), ("limit", 80_000)):
+        assert f"<dt>{what}</dt><dd>{value:,.0f} records/s</dd>" in card
+    assert card.count("<circle") == len(row["metrics"]["records_per_s"]["rounds"])
+    assert "REGRESSED in 3 runs in a row" in card
+
+
+def test_the_runs_so_far_are_drawn_where_there_are_some(document: dict[str, Any]) -> None:
+    name, value = (entry := document["scenarios"][0])["name"], entry["metrics"]["records_per_s"]["value"]
+    past = Past(values={name: {"records_per_s": [1_000.0, 2_000.0]}})
+    page = front_html(view_of(document), None, past)
+    words = f"3 runs, from {number(min(1_000.0, value))} to {number(max(2_000.0, value))}, this one {number(value)}"
+    assert page.count('class="spark"') == 1
+    assert words in page
+    assert "runs so far" not in front_html(view_of(document), None)
 
 
 def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str, Any]) -> None:
@@ -68,8 +96,8 @@ def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str,
 )
 def test_only_a_green_run_is_gone_on_with(document: dict[str, Any], code: int, left: list[str], said: str) -> None:
     document |= {"exit_code": code, "left_behind": left}
-    last = front_html(view_of(document), None).partition("What to do next</h3>")[2]
-    assert last.startswith(f"<ul><li>{said}"), "a broker that was left down is the first of it"
+    last = front_html(view_of(document), None).partition("What to do next</h2>")[2]
+    assert last.lstrip().startswith(f"<ul><li>{said}"), "a broker that was left down is the first of it"
     assert ("go on." in last) is (code == 0)
 
 
@@ -150,7 +178,7 @@ def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
     run = {**load_run(RECORDED), "scenarios": [], "relations": [], "comparisons": [entry], "change": {"name": "x"}}
     run |= {"exit_code": 1, "left_behind": [], "ranges": [], "baselines": [], "replay_of": None}
     page = front_html(view_of(run, advice="Do not apply 'x' as it is"), None)
-    assert page.index("What to do next") < page.index("Do not apply &#x27;x&#x27; as it is")
+    assert page.index("What to do next") < page.index("Do not apply &#39;x&#39; as it is")
     assert "Nothing: go on" not in page
     assert f"1 scenarios compared: {sent:,} records sent: {sent:,} acknowledged" in page
-    assert "Each scenario as declared and with &#x27;x&#x27;, in turns." in page
+    assert "Each scenario as declared and with &#39;x&#39;, in turns." in page

@@ -340,3 +340,19 @@ def test_a_replay_draws_the_runs_before_it(tmp_path: Path, document: dict[str, A
         (picture,) = results.glob("2*/pictures/batch-1k-rounds.svg")
         drawn.append(picture.read_bytes())
     assert drawn[0] != drawn[1]
+
+
+def test_since_when_a_verdict_is_what_it_is() -> None:
+    def run(number: int, verdict: str) -> history.Verdicts:
+        return history.Verdicts(run_id=f"R{number}", day="2026-11-20", commit=f"c{number}", of={"batch-1k": verdict})
+
+    def told(*before: str) -> str:
+        document = {"scenarios": [{"name": "batch-1k", "verdict": "REGRESSED"}], "relations": []}
+        return history.since([run(n, each) for n, each in enumerate(before)], document).get("batch-1k", "")
+
+    assert told() == "", "nothing is known"
+    assert told("PASS") == "New in this run: it was PASS in run R0 (commit c0)."
+    assert told("PASS", "REGRESSED", "REGRESSED") == (
+        "REGRESSED in 3 runs in a row, since run R1 (commit c1); it was PASS in run R0 (commit c0)."
+    )
+    assert told("REGRESSED") == "REGRESSED in 2 runs in a row, since run R0 (commit c0), the first that is known."

@@ -113,9 +113,11 @@ def test_a_comparison_has_its_interval() -> None:
     assert "records_per_s +12.0 % (+10.0 .. +14.0 %); latency_ms.p99 is +200 %" in text
 
 
-def measured(name: str, verdict: str, rate: float) -> dict[str, Any]:
+def measured(name: str, verdict: str, rate: float, p50_ms: float = 5.0) -> dict[str, Any]:
     metrics = {"records_per_s": rate, "latency_ms.p99": 12.5, "broker_cpu_us_per_record": 46.2}
-    return judged(name, verdict, metrics={metric: {"value": value} for metric, value in metrics.items()})
+    rounds = [{"metrics": {"latency_ms.p50": p50_ms}, "warmup_s": 2.0, "window_s": 2.0, "flaws": []}] * 3
+    values = {metric: {"value": value} for metric, value in metrics.items()}
+    return judged(name, verdict, metrics=values, load={"kind": "capped"}, rounds=rounds)
 
 
 def figures(text: str) -> list[list[str]]:
@@ -132,6 +134,12 @@ def test_green_or_without_thresholds_every_scenario_has_its_figures_against_last
         ["a", "records_per_s", "1,100 records/s", "+10.0 %", "+10.0 %", "12.5", "46.2", "900", "PASS"],
     ]
     assert "<details open><summary>Figures of 2 scenarios</summary>" in text
+
+
+def test_a_latency_that_is_how_long_the_load_had_run_is_no_figure() -> None:
+    run = document(scenarios=[measured("a", "PASS", 1100.0, p50_ms=2_900.0)])
+    ((*_, p99, cpu, _, _),) = figures(summary(view_of(run)))
+    assert (p99, cpu) == ("-", "46.2")
 
 
 def test_figures_are_folded_where_others_come_first_or_all_holds() -> None:
