@@ -40,7 +40,7 @@ UNBOUNDED = 10_000_000.0
 WARM_S = 3.0
 BROKER_WARMUP_S = 40.0
 START_TIMEOUT_S, END_TIMEOUT_S = 30.0, 60.0
-BACKLOG = 4_000_000
+BACKLOG = 8_000_000
 REPORTS_S = 10.0
 """pulsar-perf reports every 10 s: its window is that long at least, and so are the others'."""
 WITHOUT_COMPILER = """
