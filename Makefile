@@ -55,7 +55,7 @@ $(error make $(goals) takes no $(slip)$(if $(takers), (it is of make $(takers)))
 endif
 
 help:
-	@echo 'make gate    run the scenarios and judge them   [SYSTEM=kafka|pulsar] [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
+	@echo 'make gate    run the scenarios and judge them   [SYSTEM=kafka|pulsar] [TARGET=embedded] [TIER=smoke|nightly-1h|nightly|full] [ARGS="-k batch"]'
 	@echo 'make gate REFERENCE=FILE.toml   the same, held against a reference that is measured in turns with it'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
 	@echo 'make compare TARGET=OLD.toml AGAINST=NEW.toml   two clusters that exist, loaded in turns'

@@ -27,8 +27,8 @@ def next_look_s(served_s: float) -> float:
 def _sending(case: Case) -> Expectation:
     most_s = next_look_s(case.last + TAKEN_OVER_S) + FOUND_S
     why = (
-        f"{case.fenced}, then another broker opens its partitions, within {TAKEN_OVER_S:g} s; clients look for it after "
-        "waits that double each time"
+        f"{case.fenced}, then another broker opens its partitions, within {TAKEN_OVER_S:g} s; clients look for it "
+        "after waits that double each time"
     )
     return Expectation(case.first, most_s, why)
 

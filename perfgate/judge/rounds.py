@@ -85,6 +85,6 @@ def since_the_start(measurement: Measurement) -> bool:
 
 
 def never_turned_over(rounds: Sequence[tuple[float, float, float]]) -> bool:
-    """Whether records lay in a capped load's buffer since its start, in most rounds: p50 in ms, warm-up, window in s."""
+    """Whether records lay in the buffer since the load's start, in most rounds: p50 in ms, warm-up and window in s."""
     long = [p50 for p50, warmup_s, window_s in rounds if p50 / 1e3 > NEARLY * (warmup_s + window_s / 2)]
     return 2 * len(long) > len(rounds)

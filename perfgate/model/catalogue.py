@@ -44,6 +44,7 @@ def family(
     base: Scenario,
     varies: str = "",
     smoke: Mapping[str, object] | None = None,
+    nightly_1h: Mapping[str, object] | None = None,
     nightly: Mapping[str, object] | None = None,
     full: Mapping[str, object] | None = None,
     says: Mapping[str, str] | None = None,
@@ -52,7 +53,7 @@ def family(
 ) -> Family:
     """Return the family that varies one dotted path of `base`.
 
-    `smoke`, `nightly`, `full`: what each tier adds, a scenario's name with its value of the path, or with a mapping of
+    `smoke` to `full`: what each tier adds, a scenario's name with its value of the path, or with a mapping of
     several paths. `says`: summaries, where the value is not enough; `refused`: the error with which the brokers must
     refuse its topic. Raises ConfigurationError for an unknown path, an illegal value, one that changes nothing of the
     base, and a name in `says` or `refused` that is not declared.
@@ -61,14 +62,14 @@ def family(
         raise ConfigurationError(
             f"family name {name!r}; legal: small letters, digits and single dashes, and none of {', '.join(TAKEN)}"
         )
-    names = {scenario for declared in (smoke, nightly, full) for scenario in declared or {}}
+    names = {scenario for declared in (smoke, nightly_1h, nightly, full) for scenario in declared or {}}
     for what, given in (("says", says), ("refused", refused)):
         if unknown := (given or {}).keys() - names:
             legal = ", ".join(sorted(names))
             raise ConfigurationError(f"family {name}: {what} names {min(unknown)!r}, no scenario of it; legal: {legal}")
 
     def scenarios() -> Iterator[Scenario]:
-        for tier, declared in zip(TIER_NAMES, (smoke, nightly, full), strict=True):
+        for tier, declared in zip(TIER_NAMES, (smoke, nightly_1h, nightly, full), strict=True):
             for scenario, value in (declared or {}).items():
                 yield _scenario(scenario, tier, value if isinstance(value, Mapping) else {varies: value})
 

@@ -112,7 +112,8 @@ FAMILIES: tuple[Family, ...] = (
         "over how many partitions the records go: more records per second up to the number of brokers, then flat",
         base=STRESS,
         varies="topic.partitions",
-        nightly={"partitions-1": 1, "partitions-3": 3, "partitions-6": 6, "partitions-50": 50},
+        nightly_1h={"partitions-6": 6},
+        nightly={"partitions-1": 1, "partitions-3": 3, "partitions-50": 50},
         full={
             "partitions-9": 9,
             "partitions-12": 12,
@@ -128,7 +129,8 @@ FAMILIES: tuple[Family, ...] = (
         "how many replicas must have a record before it is acknowledged: none fewer records while all are in sync",
         base=REPLICATED,
         varies="topic.min.insync.replicas",
-        nightly={"min-insync-1": 1, "min-insync-2": 2},
+        nightly_1h={"min-insync-2": 2},
+        nightly={"min-insync-1": 1},
         full={"min-insync-3": 3},
         source=R4,
     ),
@@ -154,7 +156,8 @@ FAMILIES: tuple[Family, ...] = (
         "record-size",
         "how many bytes a record has: longer records, fewer records and more bytes per second",
         base=STRESS,
-        nightly={"record-100": of_size(100), "record-10000": of_size(10_000)},
+        nightly_1h={"record-10000": of_size(10_000)},
+        nightly={"record-100": of_size(100)},
         full={
             f"record-{size}": of_size(size)
             for size in (10, 20, 40, 60, 80, 150, 200, 400, 512, 800, 1_024, 2_000, 2_048, 4_096, 5_000, 8_192)
@@ -166,7 +169,8 @@ FAMILIES: tuple[Family, ...] = (
         "how batches are compressed, of text that gzip makes a quarter: less network and latency for client CPU",
         base=TEXT,
         varies="producer.compression.type",
-        nightly={"compression-none": "none", "compression-lz4": "lz4", "compression-zstd": "zstd"},
+        nightly_1h={"compression-zstd": "zstd"},
+        nightly={"compression-none": "none", "compression-lz4": "lz4"},
         full={
             "compression-gzip": "gzip",
             "compression-snappy": "snappy",
@@ -189,7 +193,7 @@ FAMILIES: tuple[Family, ...] = (
         "whether the brokers drop second copies of a record: costs next to nothing",
         base=REPLICATED,
         varies="producer.enable.idempotence",
-        nightly={"idempotence-on": "true"},
+        nightly_1h={"idempotence-on": "true"},
         source="KIP-98",
     ),
     family(
@@ -218,7 +222,8 @@ FAMILIES: tuple[Family, ...] = (
             "latency at a stated rate, with the settings that lose nothing: it breaks away near the knee",
             base=DURABLE,
             varies="load.rate",
-            nightly={"rate-1k": 1_000, "rate-5k": 5_000, "rate-10k": 10_000},
+            nightly_1h={"rate-10k": 10_000},
+            nightly={"rate-1k": 1_000, "rate-5k": 5_000},
             full={
                 "rate-20k": 20_000,
                 "rate-30k": 30_000,
@@ -319,7 +324,7 @@ FAMILIES: tuple[Family, ...] = (
         "how clients are let in: TLS and SCRAM cost broker CPU for each record",
         base=STRESS,
         varies="cluster.security",
-        nightly={"security-sasl-tls": "sasl-tls"},
+        nightly_1h={"security-sasl-tls": "sasl-tls"},
         full={"security-tls": "tls"},
     ),
     # Consuming.
@@ -404,7 +409,7 @@ FAMILIES: tuple[Family, ...] = (
         "how long a record takes from its intended send to its receipt",
         base=END_TO_END,
         varies="load.rate",
-        nightly={"end-to-end-1k": 1_000},
+        nightly_1h={"end-to-end-1k": 1_000},
         full={"end-to-end-half-knee": "0.5 x knee"},
         says={"end-to-end-half-knee": "half the knee that an earlier run's rate-ramp found on this target"},
         source=R4,
@@ -413,7 +418,7 @@ FAMILIES: tuple[Family, ...] = (
         "produce-and-consume",
         "reading beside writing: about the rates of each alone, where there is CPU for both",
         base=TOGETHER,
-        nightly={"together-1": {}},
+        nightly_1h={"together-1": {}},
         full={"together-3": {"producers.threads": 3, "consumers.threads": 3}},
         says={"together-1": "one producer, one consumer", "together-3": "three producers, three consumers"},
         source=f"{R2}; {R5}",

@@ -63,7 +63,7 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 `make catalogue`; its [part on Pulsar](#pulsar) from `tests/scenarios/pulsar.py` and
 `thresholds/relations-pulsar.toml`.
 
-- `smoke`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
+- `smoke`, `nightly-1h`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
   those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
   in any tier; `--list-scenarios --tier full` lists them with time and bytes, and
   says which the target cannot run and why.
@@ -124,7 +124,7 @@ def _night(families: Sequence[Family], relations: Sequence[Relation], night: Map
     if night is None:
         return
     plain = [s for f in families for s in f.scenarios if not isinstance(s, FaultScenario) and not s.refusal]
-    absent = [s.name for s in plain if s.tier in ("smoke", "nightly") and s.name not in night["scenarios"]]
+    absent = [s.name for s in plain if s.tier != "full" and s.name not in night["scenarios"]]
     yield "## One whole nightly\n"
     yield _paragraph(f"{night['machine']}. {night['time']}. In brackets: standard deviation of the rounds over median.")
     yield f"    {night['command']}\n"

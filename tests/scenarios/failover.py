@@ -59,13 +59,14 @@ def row(
     brokers: int = BROKERS,
     on_brokers: int = 0,
     also: tuple[str, ...] = (),
+    tier: TierName = "nightly",
 ) -> FaultScenario:
     """Return a row of this family, with what differs from the others; `also`: other families that it belongs to."""
     return FaultScenario(
         name=name,
         summary=summary,
         families=(FAMILY, *also),
-        tier="nightly",
+        tier=tier,
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
         topic=TopicSpec(
             partitions=PARTITIONS,
@@ -102,8 +103,8 @@ def shared(name: str, summary: str) -> FaultScenario:
 
 
 ROWS = (
-    row("kill-leader", "a broker crashes (SIGKILL)", "kill-leader", repeats=5),
-    row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
+    row("kill-leader", "a broker crashes (SIGKILL)", "kill-leader", repeats=5, tier="nightly-1h"),
+    row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2, tier="nightly-1h"),
     row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
     row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
     row(

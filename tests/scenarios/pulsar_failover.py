@@ -15,6 +15,7 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.catalogue import Family
+from perfgate.model.declared import TierName
 
 FAMILY = "failover"
 PARTITIONS, RATE_PER_PARTITION = 6, 100
@@ -42,13 +43,14 @@ def row(
     broker: dict[str, object] | None = None,
     bookies: int = 3,
     deduplicated: bool = True,
+    tier: TierName = "nightly",
 ) -> FaultScenario:
     """Return a scenario of this family, with what differs from the others."""
     return FaultScenario(
         name=name,
         summary=summary,
         families=(FAMILY,),
-        tier="nightly",
+        tier=tier,
         factor=settings({"fault": kind, "bookies": bookies, **(broker or {})}),
         topic=TopicSpec(
             partitions=PARTITIONS,
@@ -71,7 +73,7 @@ def row(
 
 
 ROWS = (
-    row("kill-broker", "a broker crashes (SIGKILL)", "kill-broker", repeats=5),
+    row("kill-broker", "a broker crashes (SIGKILL)", "kill-broker", repeats=5, tier="nightly-1h"),
     row(
         "kill-broker-session-10s",
         "a broker's session ends after 10 s of silence instead of 30",
@@ -92,6 +94,7 @@ ROWS = (
         "kill-bookie",
         repeats=5,
         broker={DELAYED: "true"},
+        tier="nightly-1h",
     ),
     row("kill-bookie-spare", "a bookie crashes, and a fourth one takes its place", "kill-bookie", bookies=4),
     row(
