@@ -34,13 +34,14 @@ takes.pairs := ACCEPT ARGS
 takes.history := ARGS
 takes.capacity := RATE SIZE REPLICAS RETENTION CORES BANDWIDTH COMPRESSION READS RUN ARGS
 takes.fetch := FOLDER ARGS
+takes.doctor := TARGET ARGS
 takes.test := ARGS
 takes.test-slow := ARGS
 takes.bench := PART ARGS
 takes.catalogue := ARGS
 takes.report := RUN
 
-targets := help gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock report clean
+targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock report clean
 .PHONY: $(targets)
 
 # What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
@@ -67,6 +68,7 @@ help:
 	@echo 'make history   the runs so far, what has drifted, and a page of them: results/history.html   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   brokers, disk, bandwidth, from a measured knee   [RUN=results/latest]'
 	@echo 'make fetch FOLDER=DIR   all that runs fetch, for a machine without internet (docs/air-gapped.md)'
+	@echo 'make doctor  what is here and what lacks, each with its remedy: in seconds   [TARGET=FILE.toml]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min, and what load hosts cost, 8 min   [PART=hosts] [ARGS="--rounds 7"]'
@@ -106,6 +108,9 @@ history: $(VENV)/.run
 capacity: $(VENV)/.run
 	@test -n '$(RATE)' -a -n '$(SIZE)' -a -n '$(REPLICAS)' -a -n '$(RETENTION)' || { echo 'name the load: make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   [CORES=8] [BANDWIDTH=100] [COMPRESSION=0.5] [READS=2] [RUN=results/latest]'; exit 2; }
 	@$(PY) -m perfgate.report.capacity '--rate=$(RATE)' '--size=$(SIZE)' '--replicas=$(REPLICAS)' '--retention=$(RETENTION)' '--cores=$(CORES)' '--bandwidth=$(BANDWIDTH)' '--compression=$(COMPRESSION)' '--reads=$(READS)' '$(RUN)' $(ARGS)
+
+doctor: $(VENV)/.run
+	@$(PY) -m fixtures.doctor $(if $(filter embedded,$(TARGET)),,--target='$(TARGET)') $(ARGS)
 
 fetch: $(VENV)/.run
 	@test -n '$(FOLDER)' || { echo 'name the folder: make fetch FOLDER=DIR [ARGS="--kafka-version 3.9.1"]'; exit 2; }
