@@ -32,6 +32,7 @@ WIRING = {
     "change_file",
     "own_scenarios",
     "workload",
+    "doctor",
 }
 """The modules of fixtures/ that may import systems: what makes one, and what reads options, files and topics of one."""
 CLIENTS = {"confluent_kafka", "testcontainers"}
