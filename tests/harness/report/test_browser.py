@@ -20,7 +20,7 @@ from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-LARGEST_MIB = 15
+LARGEST_MIB = 20
 WIDTHS = (400, 1000, 1600)
 HOSTILE = """'"><script>window.broken = 1</script><img src=x onerror="window.broken = 1">\n`$&"""
 
