@@ -19,7 +19,7 @@ from perfgate.load.processes import Generators, NotInTimeError
 from perfgate.load.schedule import WARM_S, Turn, timetable
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.load.wake import WakeProbe
-from perfgate.model import Link, Load, Scenario, Settings
+from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import (
     Batching,
@@ -28,11 +28,13 @@ from perfgate.model.load import (
     LoadResult,
     LoadSpec,
     Observer,
+    OverTime,
     Pace,
     Received,
     SendsFailedError,
     Sent,
 )
+from perfgate.model.metrics import PHASE_LATENCY
 
 CATCH_UP_S = 15
 FILL_RATE = 1e9
@@ -56,6 +58,8 @@ class SuiteEngine:
             return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
         if reason := self._transport.cannot(scenario.link):
             return reason
+        if scenario.load.shape and isinstance(scenario, FaultScenario):
+            return "what a fault costs is measured at a constant rate: it has no shape"
         return _too_small(scenario) or self._system.cannot(scenario)
 
     def batching(self, scenario: Scenario) -> Batching:
@@ -101,7 +105,8 @@ class SuiteEngine:
             for edge in (opens, closes):
                 generators.listen_until(edge, MEASURING, observer)
                 observer.edge(edge)
-            growth = generators.growth(opens, closes)
+            # The rate of a shaped load grows and falls by itself.
+            growth = 1.0 if spec.scenario.load.shape else generators.growth(opens, closes)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
             sent = generators.wait_for(
                 "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
@@ -260,10 +265,14 @@ def _load_result(
 
 def _too_small(scenario: Scenario) -> str:
     """The reason why records are too small for what is measured of them; empty when they are not."""
-    if scenario.load.capped and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
+    if (
+        (scenario.load.capped or scenario.load.shape)
+        and scenario.consumers
+        and is_compact(scenario.payload, scenario.record_bytes)
+    ):
         return (
             f"the latency from send to receipt is not known of records of {scenario.record_bytes} bytes that follow no "
-            f"schedule: their time needs {HEADER.itemsize} bytes"
+            f"even schedule: their time needs {HEADER.itemsize} bytes"
         )
     return refuses_size(scenario.payload, scenario.record_bytes)
 
@@ -283,7 +292,17 @@ def _sent(results: Sequence[Message]) -> Sent:
         latency=_added(results, "latency"),
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),
+        over_time=_over_time(results) if "sent_over_time" in results[0] else None,
         **_counts(Sent, results),
+    )
+
+
+def _over_time(results: Sequence[Message]) -> OverTime:
+    return OverTime(
+        sent=_columns(results, "sent_over_time"),
+        acked=_columns(results, "acked_over_time"),
+        latency=_columns(results, "latency_over_time"),
+        phases={phase: _added(results, name) for phase, name in PHASE_LATENCY.items()},
     )
 
 

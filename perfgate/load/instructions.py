@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Protocol, cast
 
 from perfgate.load.payload import is_compact, run_tag
-from perfgate.model import Scenario
+from perfgate.model import Load, Scenario
 from perfgate.model.load import Batching, LoadSpec
 
 READY_TIMEOUT_S = 45
@@ -79,6 +79,7 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
         "rate": scenario.load.rate,
         "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
         "records": 0,
+        **_shape_of(scenario.load),
         "record_bytes": scenario.record_bytes,
         "payload": asdict(scenario.payload),
         "keys": asdict(scenario.keys),
@@ -90,6 +91,11 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
     }
     firsts = range(0, scenario.producers * scenario.threads, scenario.threads)
     return {f"{PRODUCE}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+
+
+def _shape_of(load: Load) -> dict[str, object]:
+    """What a shaped load's producers follow; nothing for another."""
+    return {"shape": {"points": load.shape.points, "phases": load.shape.phases}} if load.shape else {}
 
 
 def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]], drain_s: float) -> Requests:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from perfgate.load.clients import Moments, Rows, SendingClient
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
 from perfgate.load.schedule import Window, now, those
+from perfgate.load.shaped import OverTime
 from perfgate.model.histogram import LatencyRecorder
 
 MOST_APART = 8
@@ -46,12 +47,15 @@ class Outcomes:
         """Since when and until when nothing could be handed over, the last time."""
         self.due_in_window = self.timed_out_in_window = 0
         self._latency = LatencyRecorder(self._partitions)
+        shape = spec.get("shape")
+        self._over_time = OverTime(window, shape["points"][-1][0], shape["phases"]) if shape else None
         self._send_latency, self._schedule_delay = LatencyRecorder(), LatencyRecorder()
         self.journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
 
     def recorders(self) -> dict[str, LatencyRecorder]:
         paced = {"send_latency": self._send_latency, "schedule_delay": self._schedule_delay}
-        return {"latency": self._latency, **(paced if self._paced else {})}
+        phases = self._over_time.recorders if self._over_time else {}
+        return {"latency": self._latency, **(paced if self._paced else {}), **phases}
 
     def counts(self) -> dict[str, Any]:
         """Counts of all records, and of those in the window."""
@@ -67,6 +71,7 @@ class Outcomes:
             "acked_bytes_in_window": self.acked_bytes_in_window,
             "due_in_window": self.due_in_window,
             "timed_out_in_window": self.timed_out_in_window,
+            **(self._over_time.counts() if self._over_time else {}),
         }
 
     def next_turn(self) -> None:
@@ -100,7 +105,10 @@ class Outcomes:
             due = self._due[messages["private"] & self._mask]
             since, until = self._held
             late = now() - due - np.maximum(0.0, until - np.maximum(due, since))
-            self._schedule_delay.record(late[(due >= self._window.opens) & (due < self._window.closes)])
+            inside = (due >= self._window.opens) & (due < self._window.closes)
+            self._schedule_delay.record(late[inside])
+            if self._over_time:
+                self._over_time.handed_over(int(np.count_nonzero(inside)), moment)
 
     def hear(self, messages: Rows, heard: Moments) -> None:
         """Count and time these records, whose outcomes have come."""
@@ -135,6 +143,8 @@ class Outcomes:
         self._latency.record(heard - began[slots], counted["partition"])
         if self._paced:
             self._send_latency.record(heard - self._sent[slots])
+        if self._over_time and len(slots):
+            self._over_time.acknowledged(began[slots], np.broadcast_to(heard, len(slots)))
 
     def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         edges = [*self._passed, self._window.opens, self._window.closes]

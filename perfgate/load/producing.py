@@ -13,7 +13,8 @@ import numpy as np
 from perfgate.load.clients import BY_KEY, Rows, SendingClient, Transactions
 from perfgate.load.outcomes import Outcomes
 from perfgate.load.payload import KeyPool, Values
-from perfgate.load.schedule import Limit, Schedule, Window, now, precise_timers
+from perfgate.load.schedule import AnySchedule, Limit, Schedule, Window, now, precise_timers
+from perfgate.load.shaped import ShapedSchedule
 from perfgate.model import KEY_BYTES, Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
 
@@ -63,8 +64,11 @@ class Sender:
         self._drain_s: float = spec["drain_s"]
         self._ahead: float = spec.get("ahead_s", 0.0)  # of the run's clock, on which records bear their time
         self._records: int = spec["records"] or sys.maxsize
-        self._rate = spec["rate"] / spec["of"]
-        self._shift = number / spec["rate"] if self._paced else 0.0
+        points = spec["shape"]["points"] if spec.get("shape") else [(0.0, spec["rate"])]
+        rate = points[0][1]
+        self._rate = rate / spec["of"]
+        self._shift = number / rate if self._paced else 0.0
+        self._spins = max(rate, *(peak for _, peak in points)) / spec["of"] > SPIN_RATE
         self._values = Values(
             Payload(**spec["payload"]),
             run=spec["run"],
@@ -81,7 +85,10 @@ class Sender:
         self._chunk = chunk_of(spec["buffer_bytes"], spec["record_bytes"], self._partitions)
         # A paced record goes out as soon as it is due.
         self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
-        self._schedule = Schedule(0.0, self._rate)
+        self._schedule: AnySchedule = Schedule(0.0, self._rate)
+        self._shape = spec.get("shape")
+        """Of a shaped load: what its schedule follows from the window's opening on."""
+        self._number, self._of = number, spec["of"]
         self._limit = Limit(spec["most_rate"] / spec["of"]) if spec.get("most_rate") else None
         self._next = self._row = self._batches = 0
         self._refused = self._messages[:0]
@@ -119,6 +126,9 @@ class Sender:
             self._transactions.begin()
         self._came_round = now()
         while (moment := self._round_again()) < self._window.closes and self._next < self._records:
+            if self._shape and self._window.opens < math.inf:
+                opens, points, self._shape = self._window.opens, self._shape["points"], None
+                self._schedule = ShapedSchedule(start, opens, points, self._number, self._of)
             self._hear()
             if self._transactions and self._transactions.due(moment):
                 self._commit(self._transactions)
@@ -247,7 +257,7 @@ class Sender:
         due = min(self._schedule.due_by(moment), self._last_slot(), self._records, allowed) - self._next
         if due > 0 and (due >= self._least or due == self._records - self._next):
             self._send(self._make(min(due, self._chunk), moment), self._next_partition())
-        elif self._paced and self._rate <= SPIN_RATE:
+        elif self._paced and not self._spins:
             due_at = self._schedule.due_at(self._next)
             if self._limit:
                 due_at = max(due_at, self._limit.next_at(self._next))
@@ -294,7 +304,7 @@ class Sender:
         row, self._row = self._row, self._row + count
         sequences = np.arange(self._next, self._next + count, dtype=np.uint64)
         self._next += count
-        due = self._schedule.start + sequences / self._rate if self._paced else np.full(count, moment)
+        due = self._schedule.due(sequences) if self._paced else np.full(count, moment)
         self._values.stamp(row, sequences, due - self._ahead)
         self.outcomes.made(sequences, due)
         messages = self._messages[row : row + count]

@@ -16,6 +16,7 @@ from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch, Say
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.measure.round_topics import RoundTopics, refusal_round
+from perfgate.measure.shaped import with_shape
 from perfgate.measure.validity import (
     accounting_of,
     clients_of,
@@ -201,7 +202,8 @@ class Bench:
                 observer = replace(observer, written=self._written(scenario, topic))
                 with self.ledger.during("load start"):
                     spec = self.load_spec(scenario, topic)
-                    spec = replace(spec, window_s=max(spec.window_s, least_s), hosts=hosts)
+                    window_s = scenario.load.window_s or max(spec.window_s, least_s)
+                    spec = replace(spec, window_s=window_s, hosts=hosts)
                     result = self._driver.run(spec, observer)
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
@@ -213,7 +215,10 @@ class Bench:
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
         done = self.finished(scenario, index, result, before, after, [-1], sampler, leaders=leaders)
-        return replace(done, round=replace(done.round, broker_cpu_over_time=sampler.over_time()))
+        whole = with_shape(replace(done.round, broker_cpu_over_time=sampler.over_time()), scenario.load, result)
+        if scenario.load.shape:
+            done = replace(done, repeatable=bool(whole.flaws) and all(flaw.again for flaw in whole.flaws))
+        return replace(done, round=whole)
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         done = ramp_round(
@@ -340,7 +345,7 @@ class Bench:
             run_id=self._run_id,
             prefix=self._cluster.prefix,
             seed=self.topics.made,
-            window_s=self._tier.window_s,
+            window_s=scenario.load.window_s or self._tier.window_s,
             warmup_max_s=self._tier.warmup_max_s,
             most_rate=most_rate,
         )

@@ -46,7 +46,9 @@ def _families(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
-    return sum(scenario.load.windows for scenario in scenarios) * (tier.warmup_max_s + tier.window_s)
+    return sum(scenario.load.windows_of(tier.window_s, tier.warmup_max_s) for scenario in scenarios) * (
+        tier.warmup_max_s + tier.window_s
+    )
 
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
@@ -114,7 +116,8 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
         LOOKS
         * (
             sum(
-                scenario.offered_bytes_per_s * rounds * scenario.load.windows + scenario.backlog_bytes
+                scenario.offered_bytes_per_s * rounds * scenario.load.windows_of(tier.window_s, tier.warmup_max_s)
+                + scenario.backlog_bytes
                 for scenario in plain
             )
             + warm_up

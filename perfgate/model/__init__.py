@@ -65,6 +65,7 @@ from perfgate.model.measured import (
     Failover as Failover,
     GeneratorReport as GeneratorReport,
     PartitionFigures as PartitionFigures,
+    ShapeFigures as ShapeFigures,
     Measurement as Measurement,
     Reading as Reading,
     Round as Round,

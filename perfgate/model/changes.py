@@ -19,6 +19,7 @@ from perfgate.model.declared import (
     with_settings,
 )
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.shape import Shape, read_shape
 from perfgate.model.system import DEFAULT_VERSIONS, SYSTEM_NAMES, SYSTEMS, System
 
 Changes = tuple[tuple[str, Any], ...]
@@ -92,6 +93,10 @@ def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
     load = scenario.load
     at = load.at_share_of_knee(value.share) if isinstance(value, _OfKnee) else load.at_rate(value)
     return replace(scenario, load=at)
+
+
+def _lay_shape(scenario: Scenario, value: Shape) -> Scenario:
+    return replace(scenario, load=scenario.load.in_shape(value))
 
 
 def _number(value: object) -> float | None:
@@ -225,6 +230,7 @@ PATHS: Mapping[str, _Path] = {
     "record.payload": _Path(_payload, _own("payload")),
     "record.keys": _Path(_keys, _own("keys")),
     "load.rate": _Path(_rate, _lay_rate),
+    "load.shape": _Path(read_shape, _lay_shape),
     "load.records": _Path(_whole(MOST), _load("records")),
     "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
     "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),

@@ -84,6 +84,24 @@ class LoadSpec:
     prefix: str = PREFIX
 
 
+TICK_S = 0.1
+"""How often what is owed of a shaped load is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OverTime:
+    """What became of the records that were due in a shaped load's window, by the time since it opened.
+
+    `sent`, `acked`: how many were handed over and acknowledged in each TICK_S, after the window in the last one.
+    `latency`: their coarse buckets, by the second in which they were due. `phases`: encoded histogram of each phase.
+    """
+
+    sent: Sequence[int]
+    acked: Sequence[int]
+    latency: Sequence[int]
+    phases: Mapping[str, str]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
     """What the producers did. `acked_in_window` were acknowledged in the window, whenever they were sent.
@@ -123,6 +141,7 @@ class Sent:
     due_in_window: int = 0
     timed_out_in_window: int = 0
     throttled_ms: int = 0
+    over_time: OverTime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -185,6 +185,22 @@ class Failover:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ShapeFigures:
+    """What came of a shaped load, second by second since its window opened.
+
+    `phases`: begin and end (s) of the time before, in and after the peak. `offered`, `achieved`: records/s that were
+    due, and of those due in the window acknowledged. `p99_ms` of the records due in a second, up to 1/16 too high;
+    None: none was acknowledged. `owed`: the most records that were due and not acknowledged.
+    """
+
+    phases: Mapping[str, tuple[float, float]]
+    offered: tuple[float, ...]
+    achieved: tuple[float, ...]
+    p99_ms: tuple[float | None, ...]
+    owed: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionFigures:
     """What one partition took in a window, and the broker that led it at its end (-1: none).
 
@@ -230,6 +246,7 @@ class Round:
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
     `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
+    `shape`: of a shaped load what came of it over time.
     """
 
     index: Annotated[int, Ge(1)]
@@ -253,6 +270,7 @@ class Round:
     flaws: tuple[Flaw, ...] = ()
     target_unhealthy: bool = False
     growth: Annotated[float, Ge(0)] = 1.0
+    shape: ShapeFigures | None = None
 
     @property
     def invalid(self) -> tuple[str, ...]:

@@ -43,6 +43,15 @@ DECIDES_PACED = "latency_ms.p99"
 """What a paced load is judged by: its rate is declared."""
 LATENCY_QUANTILES: Mapping[str, float] = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 PHASES = {"before": "before the fault", "unread": "unread", "during": "during the fault", "after": "after the fault"}
+PEAK_PHASES = {"before": "before the peak", "peak": "in the peak", "after": "after the peak"}
+"""Of a shaped load, with their words."""
+PHASE_LATENCY = {"before": "before_peak_latency_ms", "peak": "peak_latency_ms", "after": "after_peak_latency_ms"}
+PHASE_CPU = {
+    "before": "broker_cpu_before_peak_cores",
+    "peak": "broker_cpu_peak_cores",
+    "after": "broker_cpu_after_peak_cores",
+}
+P99_BACK, OWED, UNSENT = "p99_back_s", "owed_records", "unsent_records"
 METRICS: Mapping[str, MetricInfo] = dict(
     [
         _metric("records_per_s", "records/s", "higher", "records acknowledged per second"),
@@ -91,6 +100,18 @@ METRICS: Mapping[str, MetricInfo] = dict(
             for phase, when in PHASES.items()
             for name in (*LATENCY_QUANTILES, "max", "avg")
         ),
+        *(
+            _metric(f"{PHASE_LATENCY[phase]}.{name}", "ms", "lower", f"{name} latency {when}")
+            for phase, when in PEAK_PHASES.items()
+            for name in (*LATENCY_QUANTILES, "max", "avg")
+        ),
+        *(
+            _metric(PHASE_CPU[phase], "cores", "lower", f"CPU of all brokers {when}")
+            for phase, when in PEAK_PHASES.items()
+        ),
+        _metric(P99_BACK, "s", "lower", "time after the peak until p99 was as before it"),
+        _metric(OWED, "records", "lower", "most records that were due and not acknowledged"),
+        _metric(UNSENT, "records", "lower", "most records that were due and not handed over"),
         _metric("lost_records", "records", "lower", "records acknowledged and not in the log"),
         _metric("duplicated_records", "records", "lower", "second copies of records in the log"),
         _metric("reordered_records", "records", "lower", "records behind a later one of the same producer"),

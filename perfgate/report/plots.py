@@ -18,6 +18,7 @@ from perfgate.judge.sequential import (
 )
 from perfgate.judge.statistics import share_of
 from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, RecordedPairs, Round
+from perfgate.report.peak_plots import peak_figure
 from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
 
@@ -186,7 +187,7 @@ def knee_curve_figure(name: str, r: Round) -> Figure:
 
 
 def pictures(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> dict[str, bytes]:
-    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp."""
+    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, shape and ramp."""
     name = measurement.scenario.name
     drawn = {
         f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome, former).items()
@@ -194,6 +195,8 @@ def pictures(measurement: Measurement, outcome: Outcome | None, former: Former =
     for r in measurement.rounds:
         if r.failover is not None:
             drawn[f"{name}-fault-{r.index}.png"] = png(fault_timeline_figure(f"{name}, fault {r.index}", r.failover))
+        if r.shape is not None:
+            drawn[f"{name}-shape-{r.index}.png"] = png(peak_figure(f"{name}, round {r.index}", r.shape))
         if r.steps:
             drawn[f"{name}-ramp-{r.index}.png"] = png(knee_curve_figure(f"{name}, round {r.index}", r))
     return drawn

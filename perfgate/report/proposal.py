@@ -36,6 +36,7 @@ from perfgate.judge.thresholds import (
 from perfgate.model import FEWEST_READINGS, METRICS, Fault, Load, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
+from perfgate.model.metrics import OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
 from perfgate.report.next_steps import baseline_command, target_of
@@ -43,7 +44,7 @@ from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
 CPU_METRIC = "broker_cpu_us_per_record"
-LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", "end_to_end_latency_ms.p99")
+LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", "end_to_end_latency_ms.p99", "peak_latency_ms.p99")
 RATES = ("records_per_s", "knee_records_per_s", "received_records_per_s")
 FAULT_METRICS = (
     "outage_s.max",
@@ -54,7 +55,9 @@ FAULT_METRICS = (
     "memory_growth",
 )
 """Of a scenario with a fault, whose rate is declared, as far as it has them."""
-TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys((*LATENCIES, THROUGHOUT), 0.5)
+TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys(
+    (*LATENCIES, P99_BACK, OWED, THROUGHOUT), 0.5
+)
 """The tolerance of a new entry; the limit is wider where the noise between runs is. A p99 of some ms moves by half when
 one record in a hundred waits once more."""
 ENOUGH_RUNS = 5
@@ -111,7 +114,9 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
         for metric in _recorded(entries):
-            if metric in TIMES_UNTIL and any(metric not in r["metrics"] for e in entries for r in e["rounds"]):
+            if metric in (*TIMES_UNTIL, P99_BACK) and any(
+                metric not in r["metrics"] for e in entries for r in e["rounds"]
+            ):
                 continue
             taken = [e for e in entries if metric in e["metrics"] and _sound(e, metric)]
             values = tuple(_as_judged(e, metric) for e in taken)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from perfgate.model.metrics import Amount, Count
+from perfgate.model.shape import Shape
 
 KINDS: dict[str, type[Load]] = {}
 """The type of each kind, by the kind's name: all that the files of this folder define."""
@@ -53,6 +54,8 @@ class Load(metaclass=_OfItsKind):
     """Of a ramp: the p99 that a rate may have; 0: ten times that of the first step (`UNLOADED_TIMES` of ramp.py)."""
     knee: str = ""
     """The knee that such a rate comes from, and its run; or why it is not known."""
+    shape: Shape | None = None
+    """How the rate of a shaped load changes over a window."""
 
     takes: ClassVar[tuple[str, ...]] = ("rate",)
     """The fields that a path `load.<field>` changes."""
@@ -82,6 +85,16 @@ class Load(metaclass=_OfItsKind):
     def fixed_rate(self) -> bool:
         """Whether `rate` is what is offered, no more and no less."""
         return self.open_loop and not self.searches
+
+    @property
+    def most_rate(self) -> float:
+        """The highest rate that is offered, in records/s."""
+        return self.rate
+
+    @property
+    def window_s(self) -> float:
+        """How long a window lasts, in s; 0: as the tier says."""
+        return 0.0
 
     @property
     def no_rate(self) -> str:
@@ -116,6 +129,14 @@ class Load(metaclass=_OfItsKind):
     def at_rate(self, rate: float) -> Load:
         """Return the load at a stated rate."""
         return replace(self, rate=rate, share_of_knee=0.0, knee="")
+
+    def in_shape(self, shape: Shape) -> Load:
+        """Return the load at a rate of this shape; itself where it has no rate of its own."""
+        return self
+
+    def windows_of(self, window_s: float, warmup_s: float) -> float:
+        """Return about how many of a tier's windows of this length, each with its warm-up, one round takes."""
+        return max(self.windows, (self.window_s + warmup_s) / (window_s + warmup_s))
 
     def at_share_of_knee(self, share: float) -> Load:
         """Return the load at a share of the knee; itself where a knee is no measure of its rate."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from perfgate.model.loads.base import Load
 from perfgate.model.loads.capped import Capped
 from perfgate.model.metrics import DECIDES_PACED
+from perfgate.model.shape import Shape
 
 WARM_TIMES = 10
 """The suite's own brokers are warmed up with this many times the rate: at the rate itself they would compile for
@@ -19,6 +20,7 @@ class Paced(Load):
     """Latency, which decides since the rate is declared, counts from the time at which a record was due."""
 
     kind: str = "paced"
+    takes: ClassVar[tuple[str, ...]] = ("rate", "shape")
     open_loop: ClassVar[bool] = True
     counts_from: ClassVar[str] = "intended-send"
     decides: ClassVar[str] = DECIDES_PACED
@@ -39,6 +41,10 @@ class Paced(Load):
         """Return why this metric says nothing about a change of it; empty when it may."""
         rate = metric.endswith(("records_per_s", "mib_per_s")) and not metric.startswith("broker_")
         return "a paced load sends as much whatever the brokers do" if rate else ""
+
+    def in_shape(self, shape: Shape) -> Load:
+        """Return the load at a rate of this shape."""
+        return replace(self, kind="shaped", rate=shape.mean, shape=shape, share_of_knee=0.0, knee="")
 
     def at_share_of_knee(self, share: float) -> Load:
         """Return the load at a share of the knee, whose rate is not known yet."""

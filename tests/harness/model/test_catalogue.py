@@ -89,11 +89,12 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "cluster.jvm": ["-Xmx1g"],
         "cluster.security": "tls",
         "record.payload": "text:2",
+        "load.shape": "constant:rate=7,seconds=7",
         "consumers.membership": "group",
     }.get(path, 7)
     base = replace(PAPER, cluster=ClusterSpec(system=PATHS[path].only or "kafka"))
     after = with_changes(base, [(path, value)])
-    none_there = path.startswith("consumers.") or path in ("load.records", "load.level-p99-ms")  # of other loads
+    none_there = path.startswith("consumers.") or path in ("load.records", "load.level-p99-ms", "load.shape")
     assert (after == base) is none_there
     again = with_changes(after, [(path, value)])
     assert again == after

@@ -81,7 +81,7 @@ def test_no_caller_compares_the_name_of_a_kind(folder: str) -> None:
 
 
 def test_the_order_of_the_kinds_is_that_of_the_schema() -> None:
-    assert list(loads.KINDS) == ["capped", "paced", "backlog", "ramp"]
+    assert list(loads.KINDS) == ["capped", "paced", "backlog", "ramp", "shaped"]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,7 @@ def test_a_kind_more_is_measured_judged_and_recorded(bursty: Path) -> None:
         "share_of_knee": 0.0,
         "level_p99_ms": 0.0,
         "knee": "",
+        "shape": None,
         "latency_basis": "intended-send",
     }
     assert recorded_measurement(entry).scenario.load == row.load
