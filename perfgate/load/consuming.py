@@ -17,8 +17,9 @@ from perfgate.load.checks import Distinct, Numbers, Positions, Sequences
 from perfgate.load.clients import Moments, ReadingClient, Rows, UnansweredError
 from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.memory import reader
-from perfgate.load.payload import reading
+from perfgate.load.payload import lengths_of, reading
 from perfgate.load.schedule import Window, now, precise_timers, those
+from perfgate.model import Sizes
 from perfgate.model.histogram import LatencyRecorder
 
 CRC_EVERY = 64
@@ -41,6 +42,9 @@ class Receipts:
         history = spec.get("history")
         self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
         self._until_crc = 0
+        self._sizes = Sizes(**spec["sizes"]) if spec.get("sizes") else None
+        self._lengths: dict[int, Numbers] = {}
+        """Of each producer those of its rows, where records differ in length."""
         self.read = self.received = self.foreign = self.corrupt = 0
         self.received_in_window = self.received_bytes_in_window = 0
         self.latency = LatencyRecorder()
@@ -70,6 +74,8 @@ class Receipts:
             headers, partitions = headers[kept], partitions[kept]
             offsets, lengths = offsets[kept], lengths[kept]
         producers, sequences = headers["producer"].astype(np.int64), headers["sequence"].astype(np.int64)
+        if self._sizes:
+            self._check_lengths(self._sizes, producers, sequences, lengths)
         new = self._new(producers, partitions, offsets, sequences)
         self.received += new
         if isinstance(heard, float) and heard < self._window.opens:
@@ -109,6 +115,14 @@ class Receipts:
         rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
         assert self._journal is not None
         self._journal.write(rows)
+
+    def _check_lengths(self, sizes: Sizes, producers: Numbers, sequences: Numbers, lengths: Numbers) -> None:
+        """Count records of another length than their number says: lengths follow one another as the rows do."""
+        for producer in np.unique(producers).tolist():
+            if producer not in self._lengths:
+                self._lengths[producer] = lengths_of(sizes, self._run, producer)
+            rows, here = self._lengths[producer], producers == producer
+            self.corrupt += int(np.count_nonzero(rows[sequences[here] % len(rows)] != lengths[here]))
 
     def _check_bodies(self, headers: npt.NDArray[np.void], kept: Numbers, body: Callable[[int], bytes]) -> None:
         for index in kept[self._until_crc :: CRC_EVERY].tolist():

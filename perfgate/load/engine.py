@@ -19,7 +19,7 @@ from perfgate.load.processes import Generators, NotInTimeError
 from perfgate.load.schedule import WARM_S, Turn, timetable
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.load.wake import WakeProbe
-from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
+from perfgate.model import KIB, FaultScenario, Link, Load, Scenario, Settings
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import (
     Batching,
@@ -60,7 +60,14 @@ class SuiteEngine:
             return reason
         if scenario.load.shape and isinstance(scenario, FaultScenario):
             return "what a fault costs is measured at a constant rate: it has no shape"
-        return _too_small(scenario) or self._system.cannot(scenario)
+        return _too_small(scenario) or self._system.cannot(scenario) or self._too_large(scenario)
+
+    def _too_large(self, scenario: Scenario) -> str | None:
+        """The reason why records that differ do not fit the producers' buffer; None when they do."""
+        if not scenario.sizes or scenario.largest_bytes <= self.batching(scenario).buffer_kib * KIB // 2:
+            return None
+        settings = " and ".join(self.buffer_settings)
+        return f"records of {scenario.largest_bytes:,} bytes need a buffer of twice that: raise {settings}"
 
     def batching(self, scenario: Scenario) -> Batching:
         return self._system.batching(scenario)
@@ -264,7 +271,11 @@ def _load_result(
 
 
 def _too_small(scenario: Scenario) -> str:
-    """The reason why records are too small for what is measured of them; empty when they are not."""
+    """The reason why records are too small for what is measured of them, or cannot differ; empty when they can."""
+    if scenario.sizes and scenario.payload.kind != "random":
+        return (
+            f"its payload is {scenario.payload.kind}, which is made of records of one size, or has lengths of its own"
+        )
     if (
         (scenario.load.capped or scenario.load.shape)
         and scenario.consumers

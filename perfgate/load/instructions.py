@@ -83,6 +83,7 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
         "record_bytes": scenario.record_bytes,
         "payload": asdict(scenario.payload),
         "keys": asdict(scenario.keys),
+        **_sizes_of(scenario),
         "seed": spec.seed,
         "drain_s": drain_s,
         "clients": scenario.threads,
@@ -96,6 +97,11 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
 def _shape_of(load: Load) -> dict[str, object]:
     """What a shaped load's producers follow; nothing for another."""
     return {"shape": {"points": load.shape.points, "phases": load.shape.phases}} if load.shape else {}
+
+
+def _sizes_of(scenario: Scenario) -> dict[str, object]:
+    """From what both sides know how long each record is; nothing where all are of one size."""
+    return {"sizes": asdict(scenario.sizes)} if scenario.sizes else {}
 
 
 def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]], drain_s: float) -> Requests:
@@ -117,6 +123,7 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
         "share": False,
         "laps": backlog,
         "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
+        **_sizes_of(scenario),
         "paced_rate": scenario.load.rate if scenario.load.open_loop else 0.0,
         # The markers of transactions are positions that no consumer is given.
         "followed": assigned and not scenario.transaction_ms,

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.model import KEY_BYTES, Keys, Payload
+from perfgate.model import KEY_BYTES, Keys, Payload, Sizes
+from perfgate.model.declared import NEW_KEY_EVERY
 
 HEADER = np.dtype([("run", "<u8"), ("producer", "<u4"), ("crc", "<u4"), ("sequence", "<u8"), ("time_ns", "<i8")])
 """The first 32 bytes of a record value. `crc` is the CRC-32 of the rest, `time_ns` on the run's monotonic clock."""
@@ -27,6 +28,7 @@ LEAST_RECORD_BYTES = COMPACT.itemsize
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
 Due = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float64]]
 """Return when records of these producers and sequences were due, in s on the run's monotonic clock."""
 POOL_BYTES = 4 << 20
@@ -76,6 +78,31 @@ class FullHeaders:
         headers = self._headers[row : row + len(sequences)]
         headers["sequence"] = sequences
         headers["time_ns"] = np.multiply(times_s, 1e9)
+
+
+class ApartHeaders:
+    """Headers of 32 bytes of record values of any lengths, one after the other in memory."""
+
+    def __init__(self, data: Bytes, begins: Places, ends: Places, *, run: int, producer: int) -> None:
+        self._data, self._begins = data, begins
+        self._headers = np.zeros(len(begins), HEADER)
+        self._headers["run"], self._headers["producer"] = run, producer
+        whole = memoryview(data.data)
+        spans = zip((begins + HEADER.itemsize).tolist(), ends.tolist(), strict=True)
+        self._headers["crc"] = [zlib.crc32(whole[begin:end]) for begin, end in spans]
+
+    def stamp(self, row: int, sequences: Words, times_s: npt.NDArray[np.float64] | float) -> None:
+        rows = slice(row, row + len(sequences))
+        headers = self._headers[rows]
+        headers["sequence"] = sequences
+        headers["time_ns"] = np.multiply(times_s, 1e9)
+        places = self._begins[rows, None] + np.arange(HEADER.itemsize)
+        self._data[places] = headers.view(np.uint8).reshape(len(headers), HEADER.itemsize)
+
+
+def lengths_of(sizes: Sizes, run: int, producer: int) -> Places:
+    """Lengths of the rows of which a producer's records are made in turn, in an order that `run` draws."""
+    return np.random.default_rng([run, producer]).permutation(np.array(sizes.lengths, np.int64))
 
 
 class CompactHeaders:
@@ -193,16 +220,36 @@ class Values:
     """Record values in one piece of memory, row after row, ready to be sent again and again with new headers."""
 
     def __init__(
-        self, payload: Payload, *, run: int, producer: int, record_bytes: int, seed: int, compressed: bool
+        self,
+        payload: Payload,
+        *,
+        run: int,
+        producer: int,
+        record_bytes: int,
+        seed: int,
+        compressed: bool,
+        sizes: Sizes | None = None,
     ) -> None:
         """Raises ValueError when a record cannot hold its header, or the payload cannot be made as declared."""
+        self.every_row = sizes is not None
+        """Whether a record's length follows from its number: record n is made of row n, from the first row again."""
+        if sizes is not None:
+            lengths = lengths_of(sizes, run, producer)
+            self.lengths: npt.NDArray[np.uint64] = lengths.astype(np.uint64)
+            ends = np.cumsum(lengths)
+            self.offsets: npt.NDArray[np.uint64] = (ends - lengths).astype(np.uint64)
+            self.data: Bytes = np.random.default_rng([seed, producer]).integers(0, 256, int(ends[-1]), np.uint8)
+            self._headers: FullHeaders | CompactHeaders | ApartHeaders = ApartHeaders(
+                self.data, ends - lengths, ends, run=run, producer=producer
+            )
+            return
         bodies = _bodies(payload, record_bytes, np.random.default_rng([seed, producer]), compressed)
         compact = is_compact(payload, record_bytes)
         header = LEAST_RECORD_BYTES if compact else HEADER.itemsize
-        self.lengths: npt.NDArray[np.uint64] = np.array([header + len(body) for body in bodies], np.uint64)
+        self.lengths = np.array([header + len(body) for body in bodies], np.uint64)
         stride = int(self.lengths.max())
-        self.data: Bytes = np.zeros(stride * len(bodies), np.uint8)
-        self.offsets: npt.NDArray[np.uint64] = np.arange(len(bodies), dtype=np.uint64) * np.uint64(stride)
+        self.data = np.zeros(stride * len(bodies), np.uint8)
+        self.offsets = np.arange(len(bodies), dtype=np.uint64) * np.uint64(stride)
         for row, body in enumerate(bodies):
             begin = row * stride + header
             self.data[begin : begin + len(body)] = np.frombuffer(body, np.uint8)
@@ -222,16 +269,31 @@ class KeyPool:
 
     def __init__(self, keys: Keys, seed: int) -> None:
         self._random = np.random.default_rng(seed)
-        if keys.kind == "set":
-            self.data: Bytes = np.frombuffer(b"".join(b"key-%012d" % n for n in range(keys.count)), np.uint8)
-            self._step, self._choices = KEY_BYTES, keys.count
-        else:  # any 16 bytes of a random megabyte
-            self.data = self._random.integers(0, 256, KEY_POOL_BYTES, np.uint8)
+        self._kind, self._share, self._drawn = keys.kind, keys.share, 0
+        if keys.kind == "random":  # any 16 bytes of a random megabyte
+            self.data: Bytes = self._random.integers(0, 256, KEY_POOL_BYTES, np.uint8)
             self._step, self._choices = 1, KEY_POOL_BYTES - KEY_BYTES
+        else:
+            self.data = np.frombuffer(b"".join(b"key-%012d" % n for n in range(keys.count)), np.uint8)
+            self._step, self._choices = KEY_BYTES, keys.count
+        if keys.skewed:  # of an exponent of 0 each is as often
+            sums = np.cumsum(np.arange(1, keys.count + 1, dtype=np.float64) ** -keys.exponent)
+            self._up_to = sums / sums[-1]
 
     def draw(self, count: int) -> npt.NDArray[np.uint64]:
         """Offsets in `data` of `count` keys."""
-        return self._random.integers(0, self._choices, count, np.uint64) * np.uint64(self._step)
+        if self._kind in ("zipf", "newest"):
+            chosen = np.searchsorted(self._up_to, self._random.random(count), side="right")
+            if self._kind == "newest":
+                newest = (self._drawn + np.arange(count)) // NEW_KEY_EVERY
+                self._drawn += count
+                chosen = (newest - chosen) % self._choices
+        elif self._kind == "hot":
+            others = self._random.integers(1, self._choices, count)
+            chosen = np.where(self._random.random(count) < self._share, 0, others)
+        else:
+            return self._random.integers(0, self._choices, count, np.uint64) * np.uint64(self._step)
+        return chosen.astype(np.uint64) * np.uint64(self._step)
 
 
 def _bodies(payload: Payload, record_bytes: int, random: np.random.Generator, compressed: bool) -> list[bytes]:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perfgate.load.clients import BY_KEY, Rows, SendingClient, Transactions
 from perfgate.load.outcomes import Outcomes
 from perfgate.load.payload import KeyPool, Values
 from perfgate.load.schedule import AnySchedule, Limit, Schedule, Window, now, precise_timers
 from perfgate.load.shaped import ShapedSchedule
-from perfgate.model import KEY_BYTES, Keys, Payload
+from perfgate.model import KEY_BYTES, Keys, Payload, Sizes
 from perfgate.model.histogram import LatencyRecorder
 
 RETRY_AFTER_S = 0.02
@@ -76,6 +77,7 @@ class Sender:
             record_bytes=spec["record_bytes"],
             seed=spec["seed"],
             compressed=spec["compressed"],
+            sizes=Sizes(**spec["sizes"]) if spec.get("sizes") else None,
         )
         self._messages = np.zeros(len(self._values), client.row)
         self._messages["payload"] = np.uint64(self._values.data.ctypes.data) + self._values.offsets
@@ -83,6 +85,8 @@ class Sender:
         keys = Keys(**spec["keys"])
         self._keys = KeyPool(keys, spec["seed"] + number) if keys.kind != "none" else None
         self._chunk = chunk_of(spec["buffer_bytes"], spec["record_bytes"], self._partitions)
+        if self._values.every_row:
+            self._chunk = chunk_that_fits(self._chunk, spec["buffer_bytes"], self._values.lengths)
         # A paced record goes out as soon as it is due.
         self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
         self._schedule: AnySchedule = Schedule(0.0, self._rate)
@@ -298,6 +302,9 @@ class Sender:
 
     def _make(self, count: int, moment: float) -> Rows:
         """Return the next records, numbered, dated and keyed."""
+        if self._values.every_row:
+            self._row %= len(self._messages)
+            count = min(count, len(self._messages) - self._row)
         count = min(count, len(self._messages))
         if self._row + count > len(self._messages):
             self._row = 0
@@ -386,3 +393,11 @@ def chunk_of(buffer_bytes: int, record_bytes: int, partitions: int) -> int:
     time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
     """
     return max(1, min(CHUNK, buffer_bytes // record_bytes // (CHUNKS_PER_PARTITION * partitions)))
+
+
+def chunk_that_fits(chunk: int, buffer_bytes: int, lengths: npt.NDArray[np.uint64]) -> int:
+    """The chunk, or a part of it, of which no run of rows of these lengths fills more than half of the buffer."""
+    sums = np.concatenate(([0], np.cumsum(lengths.astype(np.int64))))
+    while chunk > 1 and int((sums[chunk:] - sums[:-chunk]).max(initial=0)) > buffer_bytes // 2:
+        chunk //= 2
+    return chunk

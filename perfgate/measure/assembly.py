@@ -17,12 +17,14 @@ from perfgate.model import (
     PartitionFigures,
     Reading,
     Round,
+    Scenario,
 )
 from perfgate.model.delivery import LATE
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
+from perfgate.model.metrics import HOTTEST_P99, HOTTEST_SHARE
 from perfgate.model.series import Series
 
 
@@ -190,6 +192,19 @@ def timed_out_share(load: Load, sent: Sent | None) -> dict[str, float]:
     if not load.times_out or sent is None or not sent.due_in_window:
         return {}
     return {"timed_out_share": sent.timed_out_in_window / sent.due_in_window}
+
+
+def hottest(scenario: Scenario, sent: Sent | None) -> dict[str, float]:
+    """Share and p99 of the partition that most records went to, where keys choose it.
+
+    The p99 is left out of more partitions than are timed apart.
+    """
+    if scenario.keys.kind == "none" or sent is None or not any(sent.acked_by_partition):
+        return {}
+    most = max(sent.acked_by_partition)
+    apart = figures_of(sent.latency_by_partition)
+    p99 = {HOTTEST_P99: apart[sent.acked_by_partition.index(most)][1]} if apart else {}
+    return {HOTTEST_SHARE: most / sum(sent.acked_by_partition), **p99}
 
 
 def done_in_window(result: LoadResult) -> int:

@@ -9,9 +9,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perfgate.measure.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
+from perfgate.measure.assembly import (
+    Finished,
+    done_in_window,
+    hottest,
+    round_of,
+    sends_failed,
+    timed_out_share,
+    unmeasured,
+)
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown
+from perfgate.measure.flaw import of_parts
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch, Say
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
@@ -40,6 +49,7 @@ from perfgate.model.load import (
     Progress,
     SendsFailedError,
 )
+from perfgate.model.metrics import HOTTEST
 from perfgate.model.target import Cluster
 
 LINK_SHARE = 0.5
@@ -286,12 +296,14 @@ class Bench:
             clients=clients_of(scenario),
         )
         found = (*found, *own)
+        if scenario.keys.kind != "none":
+            found = tuple(of_parts(flaw, [HOTTEST]) for flaw in found)
         return Finished(
             round=round_of(
                 index,
                 result,
                 accounting,
-                {**broker_metrics, **timed_out_share(scenario.load, result.sent)},
+                {**broker_metrics, **timed_out_share(scenario.load, result.sent), **hottest(scenario, result.sent)},
                 found,
                 not_sustained(scenario.load, result),
                 sampler.unavailable,

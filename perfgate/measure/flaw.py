@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -57,6 +57,28 @@ def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool
     if not theirs:
         return Flaw(text, kind=kind)
     return Flaw(text, kind=kind, whose="brokers", late=late, broken=lost, explains=NOTHING)
+
+
+def of_parts(flaw: Flaw, latencies: Sequence[str], wholly: tuple[str, ...] = ()) -> Flaw:
+    """The flaw, where it is one of latencies, as one of these `latencies` of a part of the records too.
+
+    Of a part that has a tenth of the records or more: its p99 is delayed by no more than the p99.9 of all. `wholly`:
+    metrics that it explains all of then.
+    """
+    metrics = (*flaw.metrics, *latencies, *wholly) if "latency_ms" in flaw.metrics else flaw.metrics
+    offsets = {name: part.offset for part in flaw.explains for name in part.metrics}
+    parts = [
+        replace(
+            part,
+            offset=offsets.get("latency_ms.p999", part.offset) if name == "latency_ms.p99" else part.offset,
+            metrics=tuple(name.replace("latency_ms", latency, 1) for latency in latencies),
+        )
+        for part in flaw.explains
+        for name in part.metrics
+        if name.partition(".")[0] == "latency_ms"
+    ]
+    rest = [Part(factor=None, metrics=wholly)] if parts and wholly else []
+    return replace(flaw, metrics=metrics, explains=(*flaw.explains, *parts, *rest))
 
 
 def lost_of(window_s: float, lost_s: float) -> float:

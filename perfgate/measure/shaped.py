@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.shaped import ShapedSchedule
-from perfgate.measure.flaw import of_generator
+from perfgate.measure.flaw import of_generator, of_parts
 from perfgate.model import Load, Round, ShapeFigures
 from perfgate.model.compared import SATURATED
-from perfgate.model.flaw import Flaw, Part
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import TICK_S, LoadResult, OverTime
 from perfgate.model.metrics import OWED, P99_BACK, PEAK_PHASES, PHASE_CPU, PHASE_LATENCY, UNSENT
@@ -46,7 +45,7 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
     by_brokers = missed and result.sent.pushback_in_window_s >= sum(missed.values()) / 2
     words = ", ".join(f"{seconds:.1f} s of its records {PEAK_PHASES[name]}" for name, seconds in missed.items())
     reason = f"a phase of the load was not reached: {words} were not handed over in time"
-    flaws = tuple(for_phases(flaw) for flaw in r.flaws)
+    flaws = tuple(of_parts(flaw, [*PHASE_LATENCY.values()], (P99_BACK, OWED, UNSENT)) for flaw in r.flaws)
     not_sustained = r.not_sustained
     if by_brokers:
         not_sustained = not_sustained or f"not sustained: {reason}, for the producers' buffers were full"
@@ -129,28 +128,6 @@ def cores(over_time: Mapping[str, Sequence[tuple[float, float]]], begin: float, 
             return None
         total += used / read
     return total if over_time else None
-
-
-def for_phases(flaw: Flaw) -> Flaw:
-    """Return the flaw, where it is one of latencies, as one of the latencies of all phases and of what is owed too.
-
-    A phase of a tenth of the records or more: its p99 is delayed by no more than the p99.9 of all.
-    """
-    own = (*PHASE_LATENCY.values(), P99_BACK, OWED, UNSENT)
-    metrics = (*flaw.metrics, *own) if "latency_ms" in flaw.metrics else flaw.metrics
-    offsets = {name: part.offset for part in flaw.explains for name in part.metrics}
-    parts = [
-        Part(
-            factor=part.factor,
-            offset=offsets.get("latency_ms.p999", part.offset) if name == "latency_ms.p99" else part.offset,
-            metrics=tuple(name.replace("latency_ms", phase, 1) for phase in PHASE_LATENCY.values()),
-        )
-        for part in flaw.explains
-        for name in part.metrics
-        if name.partition(".")[0] == "latency_ms"
-    ]
-    rest = [Part(factor=None, metrics=own[-3:])] if parts else []
-    return replace(flaw, metrics=metrics, explains=(*flaw.explains, *parts, *rest))
 
 
 def _due(shape: Shape, ticks: int) -> Counts:

@@ -28,6 +28,7 @@ from perfgate.model.declared import (
     Payload as Payload,
     Scenario as Scenario,
     Settings as Settings,
+    Sizes as Sizes,
     Tier as Tier,
     TopicSpec as TopicSpec,
     settings as settings,

@@ -20,6 +20,7 @@ from perfgate.model.declared import (
 )
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.shape import Shape, read_shape
+from perfgate.model.sizes import Sizes, read_sizes
 from perfgate.model.system import DEFAULT_VERSIONS, SYSTEM_NAMES, SYSTEMS, System
 
 Changes = tuple[tuple[str, Any], ...]
@@ -95,6 +96,14 @@ def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
     return replace(scenario, load=at)
 
 
+def _lay_bytes(scenario: Scenario, value: int) -> Scenario:
+    return replace(scenario, record_bytes=value, sizes=None)
+
+
+def _lay_sizes(scenario: Scenario, value: Sizes) -> Scenario:
+    return replace(scenario, record_bytes=value.mean, sizes=value)
+
+
 def _lay_shape(scenario: Scenario, value: Shape) -> Scenario:
     return replace(scenario, load=scenario.load.in_shape(value))
 
@@ -122,14 +131,30 @@ def _payload(path: str, value: object) -> Payload:
     return Payload()
 
 
+KEYS = re.compile(r"(zipf|newest):count=(\d+),exponent=(\d+(?:\.\d+)?)|hot:count=(\d+),share=(0?\.\d+)")
+MOST_KEYS = 1_000_000
+"""Of keys that are not each as often: the memory that a generator has for them."""
+MOST_EXPONENT = 10.0
+
+
 def _keys(path: str, value: object) -> Keys:
-    """Read `none`, `random`, or how many keys there are."""
+    """Read `none`, `random`, how many keys there are, or how they are skewed."""
     number = _number(value)
     if number is not None and number == int(number) and 1 <= number <= MOST:
         return Keys(kind="set", count=int(number))
-    if value not in ("none", "random"):
-        raise ConfigurationError(f"{path} = {value!r} are no keys; legal: none, random, or how many there are")
-    return Keys(kind="random" if value == "random" else "none")
+    if value in ("none", "random"):
+        return Keys(kind="random" if value == "random" else "none")
+    found = KEYS.fullmatch(str(value))
+    count = int(found[2] or found[4]) if found else 0
+    if found is None or not 2 <= count <= MOST_KEYS or not float(found[3] or 0) <= MOST_EXPONENT:
+        raise ConfigurationError(
+            f"{path} = {value!r} are no keys; legal: none, random, how many there are, zipf:count=N,exponent=X, "
+            f"newest:count=N,exponent=X, hot:count=N,share=0.X, of 2 to {MOST_KEYS:,} keys and an exponent of at most "
+            f"{MOST_EXPONENT:g}"
+        )
+    if found[1] is None:
+        return Keys(kind="hot", count=count, share=float(found[5]))
+    return Keys(kind="zipf" if found[1] == "zipf" else "newest", count=count, exponent=float(found[3]))
 
 
 def _one_of(thing: str, *legal: str) -> Callable[[str, object], str]:
@@ -226,9 +251,10 @@ def _options(path: str, value: object) -> tuple[str, ...]:
 
 
 PATHS: Mapping[str, _Path] = {
-    "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
+    "record.bytes": _Path(_whole(1 << 30), _lay_bytes),
     "record.payload": _Path(_payload, _own("payload")),
     "record.keys": _Path(_keys, _own("keys")),
+    "record.sizes": _Path(read_sizes, _lay_sizes),
     "load.rate": _Path(_rate, _lay_rate),
     "load.shape": _Path(read_shape, _lay_shape),
     "load.records": _Path(_whole(MOST), _load("records")),

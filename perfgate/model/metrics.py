@@ -51,6 +51,9 @@ PHASE_CPU = {
     "peak": "broker_cpu_peak_cores",
     "after": "broker_cpu_after_peak_cores",
 }
+HOTTEST = "hottest_partition_latency_ms"
+HOTTEST_P99, HOTTEST_SHARE = f"{HOTTEST}.p99", "hottest_partition_share"
+"""Of the partition that most records went to."""
 P99_BACK, OWED, UNSENT = "p99_back_s", "owed_records", "unsent_records"
 METRICS: Mapping[str, MetricInfo] = dict(
     [
@@ -109,6 +112,8 @@ METRICS: Mapping[str, MetricInfo] = dict(
             _metric(PHASE_CPU[phase], "cores", "lower", f"CPU of all brokers {when}")
             for phase, when in PEAK_PHASES.items()
         ),
+        _metric(HOTTEST_P99, "ms", "lower", "p99 latency of the partition with most records"),
+        _metric(HOTTEST_SHARE, "", "lower", "share of all records that the partition with most has"),
         _metric(P99_BACK, "s", "lower", "time after the peak until p99 was as before it"),
         _metric(OWED, "records", "lower", "most records that were due and not acknowledged"),
         _metric(UNSENT, "records", "lower", "most records that were due and not handed over"),

@@ -73,6 +73,7 @@ class Declared:
     transaction_ms: Amount = 0.0
     payload: model.Payload
     keys: model.Keys
+    sizes: model.Sizes | None = None
     consumers: model.Consumers | None
     added_rtt_ms: int
     client_version: str = ""

@@ -33,10 +33,10 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Fault, Load, Profile, Threshold
+from perfgate.model import FEWEST_READINGS, METRICS, Fault, Keys, Load, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
-from perfgate.model.metrics import OWED, P99_BACK
+from perfgate.model.metrics import HOTTEST_P99, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
 from perfgate.report.next_steps import baseline_command, target_of
@@ -44,8 +44,14 @@ from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
 CPU_METRIC = "broker_cpu_us_per_record"
-LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", "end_to_end_latency_ms.p99", "peak_latency_ms.p99")
-RATES = ("records_per_s", "knee_records_per_s", "received_records_per_s")
+LATENCIES = (
+    "latency_ms.p99",
+    "unloaded_latency_ms.p99",
+    "end_to_end_latency_ms.p99",
+    "peak_latency_ms.p99",
+    HOTTEST_P99,
+)
+RATES = ("records_per_s", "mib_per_s", "knee_records_per_s", "received_records_per_s")
 FAULT_METRICS = (
     "outage_s.max",
     "recovery_s",
@@ -150,7 +156,10 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         return (*FAULT_METRICS, THROUGHOUT) if Fault(**fault).about.harmless else FAULT_METRICS
     stated = entries[0]["load"] if entries else {}
     load = Load(kind=stated.get("kind", ""), times_out=bool(stated.get("times_out")))
-    return (*load.judged(readers=True), CPU_METRIC)
+    declared = entries[0]["declared"] if entries else {}
+    sizes = ("mib_per_s",) if declared.get("sizes") and not load.open_loop else ()
+    hottest = (HOTTEST_P99,) if entries and Keys(**declared["keys"]).skewed and load.open_loop else ()
+    return (*load.judged(readers=True), *sizes, *hottest, CPU_METRIC)
 
 
 def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:

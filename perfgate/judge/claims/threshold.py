@@ -191,5 +191,4 @@ def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgeme
 
 def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
     """The metrics that must be judged for a scenario: one of each group."""
-    judged = scenario.load.judged(readers=scenario.consumers is not None)
-    return (*((name,) for name in judged), CPU)
+    return (*((name,) for name in scenario.judged), CPU)

@@ -19,7 +19,6 @@ class Shaped(Paced):
 
     kind: str = "shaped"
     decides: ClassVar[str] = "peak_latency_ms.p99"
-    readers_metric: ClassVar[str] = ""
 
     @property
     def most_rate(self) -> float:
@@ -31,15 +30,10 @@ class Shaped(Paced):
         """How long a window lasts, in s: as the shape."""
         return self.shape.seconds if self.shape else 0.0
 
-    @property
-    def incomparable(self) -> str:
-        """The reason why it cannot be compared with and without a change."""
-        return "its window is a whole shape, and sides take turns of a second: compare a paced load at the peak's rate"
-
     def judged(self, *, readers: bool) -> tuple[str, ...]:
         """Return the metrics that must be judged, the one that decides first."""
         back = (P99_BACK,) if self.shape is None or {"before", "after"} <= self.shape.phases.keys() else ()
-        return (self.decides, *back, OWED)
+        return (self.decides, *back, OWED, *([self.readers_metric] if readers else []))
 
     def at_rate(self, rate: float) -> Load:
         """Return the load with this mean rate."""

@@ -101,10 +101,10 @@ def made_room(scenario: Scenario) -> Scenario:
     """
     stated = dict(scenario.cluster.config).get(MOST, "")
     most = int(stated) - 200 if stated.isdigit() else MOST_BYTES
-    if scenario.record_bytes > most:
+    if scenario.largest_bytes > most:
         raise ConfigurationError(
-            f"{scenario.name}: messages of {scenario.record_bytes:,} bytes: brokers take {most:,} at most ({MOST}): "
-            f"smaller records, or --set broker.{MOST}={scenario.record_bytes + 200}"
+            f"{scenario.name}: messages of {scenario.largest_bytes:,} bytes: brokers take {most:,} at most ({MOST}): "
+            f"smaller records, or --set broker.{MOST}={scenario.largest_bytes + 200}"
         )
     topic = scenario.topic
     if not 1 <= topic.acks <= topic.replication_factor <= topic.ensemble:

@@ -9,11 +9,13 @@ import pytest
 from perfgate.load import journaled
 from perfgate.load.engine import SuiteEngine
 from perfgate.load.instructions import Requests
+from perfgate.measure.assembly import hottest
 from perfgate.measure.shaped import not_reached, shape_figures
-from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
+from perfgate.model import ClusterSpec, Consumers, Keys, Load, Scenario, TopicSpec, settings
 from perfgate.model.load import LoadSpec, Observer
 from perfgate.model.metrics import OWED, PHASE_LATENCY
 from perfgate.model.shape import read_shape
+from perfgate.model.sizes import read_sizes
 from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
@@ -102,3 +104,51 @@ def test_a_second_way_finds_the_same_over_time_and_every_record(
     assert sum(figures.offered) == pytest.approx(len(again.due), abs=3)
     in_log = np.column_stack([rows[name] for name in ("partition", "offset", "producer", "sequence")])
     assert {*map(tuple, again.acked.tolist())} == {*map(tuple, in_log.tolist())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [Load(kind="capped", rate=20_000), Load(kind="paced", rate=2_000)])
+def test_records_of_several_sizes_are_whole_and_counted_in_bytes(live: LiveLoad[EmbeddedCluster], load: Load) -> None:
+    """Consumers know each record's length from its number: one row out of turn would make all others damaged."""
+    sizes = read_sizes("record.sizes", "values:100=70/1000=25/10000=4/100000=1")
+    scenario = row(
+        BASE,
+        load=load,
+        sizes=sizes,
+        record_bytes=sizes.mean,
+        producers=2,
+        threads=2,
+        consumers=Consumers(membership="group"),
+        producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 0, "queue.buffering.max.kbytes": 2048}),
+    )
+    result, ends = live.run(LibrdkafkaDriver(), scenario, window_s=5)
+    sent, received = result.sent, result.received
+    assert sent
+    assert received
+    assert sent.acked == ends == received.received == received.read
+    assert (received.corrupt, received.foreign, received.reordered, sent.failed) == (0, 0, 0, {})
+    assert sent.acked_bytes_in_window / sent.acked_in_window == pytest.approx(sizes.mean, rel=0.05)
+    assert received.received_bytes_in_window / received.received_in_window == pytest.approx(sizes.mean, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "least", "most"),
+    [
+        (Keys(kind="hot", count=1000, share=0.7), 0.75, 0.85),  # and a third of the rest
+        (Keys(kind="zipf", count=1000, exponent=2.0), 0.6, 0.9),
+        (Keys(kind="newest", count=1000, exponent=1.0), 0.33, 0.6),
+    ],
+)
+def test_skewed_keys_make_one_partition_hot(
+    live: LiveLoad[EmbeddedCluster], keys: Keys, least: float, most: float
+) -> None:
+    scenario = row(BASE, load=Load(kind="paced", rate=3_000), keys=keys, consumers=Consumers(membership="assigned"))
+    result, ends = live.run(LibrdkafkaDriver(), scenario, window_s=4)
+    sent, received = result.sent, result.received
+    assert sent
+    assert received
+    assert sent.acked == ends == received.received
+    found = hottest(scenario, sent)
+    assert least < found["hottest_partition_share"] < most
+    assert found["hottest_partition_latency_ms.p99"] > 0

@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from perfgate.judge.units_case import primary_metric
+from perfgate.measure.comparing import cannot_be_compared
 from perfgate.measure.shaped import cores, not_reached, shape_figures
-from tests.harness.build.rounds import histogram
-from tests.harness.build.shapes import SPIKE, over_time, shaped_round
+from perfgate.model import AS_USUAL, Change, Comparison
+from tests.harness.build.comparing import comparing
+from tests.harness.build.rounds import histogram, scenario
+from tests.harness.build.shapes import SPIKE, SPIKED, over_time, shaped_round
 
 PEAK_BEGINS, PEAK_ENDS = SPIKE.phases["peak"]
 
@@ -79,6 +85,21 @@ def test_a_late_generator_makes_every_phase_doubtful() -> None:
         assert late.spoilt(metric) == flaw.text
         assert any(doubt.touches(metric) and (doubt.factor is None or doubt.offset) for doubt in late.doubts)
     assert not late.spoilt("records_per_s")
+
+
+def test_it_is_compared_in_whole_rounds_by_the_p99_of_its_peak() -> None:
+    row = replace(scenario("spike-5x"), load=SPIKED)
+    change = Change(name="more", changes=(("producer.linger.ms", 5),))
+    compared = comparing(change, row)
+    assert cannot_be_compared(row, change, compared.setup, AS_USUAL, against=False) is None
+    begun = compared._begun(row, pairs=False)
+    assert begun.method == "rounds"
+    assert [begun.sides[side].load for side in "AB"] == [SPIKED, SPIKED]
+    side = SimpleNamespace(scenario=row)
+    assert (
+        primary_metric(cast("Comparison", SimpleNamespace(scenario=row, baseline=side, candidate=side))).name
+        == "peak_latency_ms.p99"
+    )
 
 
 def test_a_driver_that_tells_nothing_over_time_has_no_figures() -> None:

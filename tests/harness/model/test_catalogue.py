@@ -89,6 +89,7 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "cluster.jvm": ["-Xmx1g"],
         "cluster.security": "tls",
         "record.payload": "text:2",
+        "record.sizes": "values:70=1",
         "load.shape": "constant:rate=7,seconds=7",
         "consumers.membership": "group",
     }.get(path, 7)
@@ -170,9 +171,12 @@ def test_what_a_family_says_of_nothing_is_refused(given: dict[str, Any], words: 
         family("x", "x", **{"base": PAPER, "smoke": {"x-1": 5}, **given})
 
 
-@pytest.mark.parametrize(("tier", "minutes"), [("smoke", 5), ("nightly", 90)])
+@pytest.mark.parametrize(("tier", "minutes"), [("smoke", 5), ("nightly", 108)])
 def test_a_tier_keeps_its_budget(tier: str, minutes: float) -> None:
-    """Beside faults and the long loads, by the estimate that a run prints: a whole nightly of 88 min by it took 78."""
+    """Beside faults and the long loads, by the estimate that a run prints: a whole nightly of 88 min by it took 78.
+
+    Those of several topics, sizes, keys, shapes and restarting readers have 18 min more.
+    """
     tiers = TIER_NAMES[: TIER_NAMES.index(tier) + 1]
     plain, _ = parted([row for one in FAMILIES for row in one.scenarios if row.tier in tiers])
     measured = [row for row in plain if row.load.kind != "ramp" and not row.name.startswith("endurance")]

@@ -77,7 +77,9 @@ def test_a_paced_load_gets_a_shape_and_its_rate_is_the_mean() -> None:
     assert type(row.load) is Shaped
     assert (row.load.rate, row.load.most_rate, row.load.window_s) == (2000, 5000, 40)
     assert row.offered_bytes_per_s == 5000 * row.logged_bytes
-    assert row.load.judged(readers=True) == ("peak_latency_ms.p99", "p99_back_s", "owed_records")
+    judged = ("peak_latency_ms.p99", "p99_back_s", "owed_records")
+    assert row.load.judged(readers=False) == judged
+    assert row.load.judged(readers=True) == (*judged, "end_to_end_latency_ms.p99")
     assert [row.load.windows_of(seconds, 4) for seconds in (7, 18, 60)] == [4, 2, 1]
     halved = with_changes(row, [("load.rate", 1000)]).load
     assert (halved.rate, halved.most_rate, halved.window_s) == (1000, 2500, 40)

@@ -1,6 +1,7 @@
 """A load whose rate changes over a window: its row at the terminal, and its picture."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -37,8 +38,13 @@ def test_a_row_has_the_figures_of_each_phase_and_other_loads_have_none() -> None
 
 
 def test_the_picture_has_offered_achieved_p99_and_what_was_owed(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(plots, "png", lambda figure: drawn.append(figure) or b"")
+    drawn: list[Any] = []
+
+    def kept(figure: Figure) -> bytes:
+        drawn.append(figure)
+        return b""
+
+    monkeypatch.setattr(plots, "png", kept)
     assert {"spike-5x-shape-1.png", "spike-5x-shape-3.png"} <= plots.pictures(spike(), None).keys()
     rate, latency, owed = drawn[0].axes
     offered, achieved = (patch.get_data().values for patch in rate.patches if hasattr(patch, "get_data"))

@@ -117,6 +117,8 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "refusal": "",
                 "client_version": "",
                 "transaction_ms": 0.0,
+                "sizes": None,
+                "keys": {**entry["declared"]["keys"], "exponent": 0.0, "share": 0.0},
                 "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "home": "", "security": "plaintext"},
             },
             "rounds": [
@@ -128,6 +130,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "broker_cpu_over_time": {},
                     "untold": {},
                     "growth": 1.0,
+                    "shape": None,
                     "target_unhealthy": False,
                     "accounting": {**r["accounting"], "markers": 0},
                 }
@@ -141,6 +144,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "share_of_knee": 0.0,
                 "level_p99_ms": 0.0,
                 "knee": "",
+                "shape": None,
             },
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):

@@ -252,7 +252,7 @@ def made_room(scenario: Scenario) -> Scenario:
 def _largest(scenario: Scenario) -> int:
     beside = scenario.logged_bytes - scenario.record_bytes
     if scenario.payload.kind != "lines":
-        return scenario.record_bytes + beside
+        return scenario.largest_bytes + beside
     try:
         lines = Path(scenario.payload.path).read_bytes().splitlines()
     except OSError:  # reported where the file is read for its records

@@ -83,6 +83,8 @@ def inexpressible(scenario: Scenario) -> str | None:
             "ProducerPerformance commits (--transaction-duration-ms), but does not tell how many markers that wrote, "
             "so that records could not be accounted for"
         )
+    if scenario.sizes:
+        return "ProducerPerformance sends records of one size"
     if scenario.keys.kind != "none":
         return "ProducerPerformance sends no keys"
     compression = dict(scenario.producer).get("compression.type", "none")

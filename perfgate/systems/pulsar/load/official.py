@@ -95,6 +95,8 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "pulsar-perf sends or reads; it does not measure a record from send to receipt"
     if scenario.transaction_ms:
         return "pulsar-perf ends a transaction after a number of messages, not after a time"
+    if scenario.sizes:
+        return "pulsar-perf sends messages of one size"
     if scenario.keys.kind != "none":
         return "pulsar-perf's keys are numbers, of other sizes than the scenario's"
     compressed = dict(scenario.producer).get("compressionType", "NONE") != "NONE"
