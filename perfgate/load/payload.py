@@ -282,6 +282,7 @@ class KeyPool:
 
     def draw(self, count: int) -> npt.NDArray[np.uint64]:
         """Offsets in `data` of `count` keys."""
+        chosen: npt.NDArray[Any]
         if self._kind in ("zipf", "newest"):
             chosen = np.searchsorted(self._up_to, self._random.random(count), side="right")
             if self._kind == "newest":

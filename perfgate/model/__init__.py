@@ -28,7 +28,6 @@ from perfgate.model.declared import (
     Payload as Payload,
     Scenario as Scenario,
     Settings as Settings,
-    Sizes as Sizes,
     Tier as Tier,
     TopicSpec as TopicSpec,
     settings as settings,
@@ -88,6 +87,7 @@ from perfgate.model.relations import (
     Relation as Relation,
     Validity as Validity,
 )
+from perfgate.model.sizes import Sizes as Sizes
 from perfgate.model.system import (
     DEFAULT_KAFKA_VERSION as DEFAULT_KAFKA_VERSION,
     DEFAULT_PULSAR_VERSION as DEFAULT_PULSAR_VERSION,

@@ -18,6 +18,7 @@ from perfgate.model.errors import ConfigurationError
 LEAST_BYTES = 32
 """A shorter record has another header, which is checked as a whole of one length."""
 MOST_BYTES = 16 << 20
+MOST_MEAN_BYTES = 1 << 20
 POOL_BYTES, LEAST_ROWS, MOST_ROWS = 4 << 20, 64, 1 << 16
 SAMPLE = 4_096
 MOST_VALUES = 1_000
@@ -95,6 +96,10 @@ def read_sizes(path: str, value: object) -> Sizes:
             sizes = _of_numbers(kind, given)
         else:
             raise ValueError("are no sizes")
+        if sizes.mean > MOST_MEAN_BYTES:
+            raise ValueError(
+                f"their mean is {sizes.mean:,} bytes: {LEAST_ROWS} rows of which records are made would not fit"
+            )
     except (ValueError, OSError, OverflowError) as error:
         raise ConfigurationError(f"{path} = {value!r}: {error}; legal: {LEGAL}") from error
     return sizes

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from perfgate.model import KIB, MIB, with_changes
+from perfgate.model import KIB, MIB, Load, with_changes
 from perfgate.model.catalogue import Family, family
+from perfgate.model.sizes import read_sizes
 from tests.scenarios.bases import (
     DURABLE,
     END_TO_END,
@@ -40,6 +41,17 @@ def of_size(record_bytes: int) -> dict[str, object]:
     """Return records of this size, offered at no more than so many bytes per second whatever their size."""
     most = SMALL_PER_S if record_bytes < SMALL_BYTES else BYTES_PER_S
     return {"record.bytes": record_bytes, "load.rate": min(most, BYTES_PER_S // record_bytes)}
+
+
+def of_sizes(sizes: str) -> dict[str, object]:
+    """Return records of these sizes, offered at no more than so many bytes per second."""
+    return {"record.sizes": sizes, "load.rate": BYTES_PER_S // read_sizes("record.sizes", sizes).mean}
+
+
+HOURS = [260, 220, 200, 200, 210, 260, 380, 560, 780, 920, 980, 940, 860]
+HOURS += [840, 820, 800, 800, 840, 920, 1000, 960, 760, 520, 340, 260]
+"""Records/s at each hour of a day, the last one that of the next day."""
+DAY = "/".join(f"{2 * hour}={rate}" for hour, rate in enumerate(HOURS))
 
 
 def joined(first: Family, *others: Family) -> Family:
@@ -215,6 +227,59 @@ FAMILIES: tuple[Family, ...] = (
         base=STRESS,
         varies="record.keys",
         full={"keys-random": "random", "keys-1000": 1_000},
+    ),
+    # At a rate that any machine takes: what a hot key costs is the wait in its partition.
+    family(
+        "key-skew",
+        "keys that are not each as often, so that one partition gets more records than the others: its p99 is judged",
+        base=PACED,
+        varies="record.keys",
+        nightly={"hot-key": "hot:count=1000,share=0.5"},
+        full={"keys-zipf": "zipf:count=100000,exponent=1", "keys-newest": "newest:count=10000,exponent=1"},
+        says={
+            "hot-key": "500 records/s, half of them with one key",
+            "keys-zipf": "500 records/s, a key's rank says how often it comes (zipf, exponent 1)",
+            "keys-newest": "500 records/s, the newest keys come most often (zipf, exponent 1)",
+        },
+        source="OpenMessaging Benchmark, keyDistributor; YCSB (Cooper and others, 2010): zipfian and latest",
+    ),
+    family(
+        "sizes",
+        "records whose sizes differ by a thousand: bytes and records per second are both judged",
+        base=STRESS,
+        nightly={"sizes-mixed": of_sizes("values:100=70/1000=25/10000=4/100000=1")},
+        full={
+            "sizes-lognormal": of_sizes("lognormal:median=500,sigma=1.2,most=200000"),
+            "sizes-uniform": of_sizes("uniform:from=100,to=2000"),
+        },
+        says={
+            "sizes-mixed": "70 % of 100 B, 25 % of 1 kB, 4 % of 10 kB, 1 % of 100 kB",
+            "sizes-lognormal": "lognormal sizes, median 500 B, sigma 1.2, at most 200 kB",
+            "sizes-uniform": "100 to 2,000 B, each size as often",
+        },
+        source="Trogdor, GaussianThroughputGenerator and payload generators; OpenMessaging Benchmark, payload sizes",
+    ),
+    # The slowest machine tried took 1,100/s of such records as fast as it could.
+    family(
+        "shape",
+        "a rate that rises and falls: p99 in the peak, the time until it is back, and what was owed at most",
+        base=replace(PACED, load=Load(kind="paced", rate=200, probes=True)),
+        varies="load.shape",
+        nightly={"spike-5x": "spike:base=200,peak=1000,seconds=10,period=30"},
+        full={
+            "wave-5x": "wave:base=200,peak=1000,period=60",
+            "steps-4x": "steps:rates=200/400/800/200,seconds=10",
+            "climb-5x": "ramp:from=200,to=1000,seconds=40",
+            "day-48s": f"points:{DAY}",
+        },
+        says={
+            "spike-5x": "200 records/s, for 10 s five times that",
+            "wave-5x": "200 to 1,000 records/s and back along a cosine, in 60 s",
+            "steps-4x": "200, 400, 800 and 200 records/s, 10 s each",
+            "climb-5x": "200 to 1,000 records/s within 40 s",
+            "day-48s": "a day's rate with a peak in the morning and one in the evening, an hour in 2 s",
+        },
+        source="Ksunami (phases low, up, high, down); Kates (spike)",
     ),
     joined(
         family(

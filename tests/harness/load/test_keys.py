@@ -23,7 +23,7 @@ def drawn(keys: Keys, count: int = DRAWN, *, at_a_time: int = 256) -> list[int]:
     """Return which keys of the set were drawn."""
     pool = KeyPool(keys, 3)
     offsets = np.concatenate([pool.draw(at_a_time) for _ in range(0, count, at_a_time)])
-    return (offsets // KEY_BYTES).astype(int).tolist()
+    return [int(offset) // KEY_BYTES for offset in offsets]
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfgate.model import Load, with_changes
@@ -10,6 +11,8 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads.shaped import Shaped
 from perfgate.model.shape import read_shape
 from tests.harness.build import scenario
+from tests.harness.run_gate import ROOT
+from tests.scenarios.catalogue import FAMILIES
 
 SPIKE = "spike:base=1000,peak=5000,seconds=10,period=40"
 PACED = replace(scenario(), load=Load(kind="paced", rate=100))
@@ -47,6 +50,14 @@ def test_points_of_a_file_are_compressed_into_the_seconds_asked_for(tmp_path: Pa
     shape = read_shape("load.shape", f"csv:{tmp_path / 'day.csv'},seconds=60")
     assert shape.points == ((0, 100), (30, 500), (60, 100))
     assert (shape.rate_at(15), shape.records_by(30)) == (300, 9000)
+
+
+def test_the_day_of_the_catalogue_is_that_of_the_example() -> None:
+    shape = read_shape("load.shape", f"csv:{ROOT / 'examples' / 'shapes' / 'day.csv'},seconds=48")
+    (day,) = (row.load.shape for one in FAMILIES for row in one.scenarios if row.name == "day-48s")
+    assert day
+    assert np.array(shape.points) == pytest.approx(np.array(day.points))
+    assert day.phases["peak"] == pytest.approx((14.3636, 43.3333), abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_lines_of_a_file_give_their_lengths(tmp_path: Path) -> None:
         ("lognormal:median=10,sigma=1,most=1000", "its median must be from 32 to most"),
         ("lognormal:median=100,sigma=0,most=1000", "its sigma above 0"),
         ("lines:/nowhere", "No such file"),
+        ("uniform:from=1000000,to=2000000", "their mean is 1,5[0-9,]* bytes: 64 rows"),
     ],
 )
 def test_a_wrong_text_is_refused_with_what_is_legal(text: str, words: str) -> None:
