@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from perfgate.judge.claim import notes_on
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, number, percent
+from perfgate.judge.sequential import FEWEST_UNITS
 from perfgate.judge.thresholds import all_but_one
 from perfgate.model import (
     AS_USUAL,
@@ -391,11 +392,14 @@ def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
     )
     if outcome.effect is Effect.INCONCLUSIVE and by_time:
         minutes = outcome.more_minutes
-        steps.append(
-            "give it more time (--budget): a decision needs more units"
-            if minutes is None
-            else f"about {max(1.0, minutes):.0f} min more would tell: raise --budget by that much for this scenario"
-        )
+        by_that = "raise --budget by that much for this scenario"
+        if minutes is not None:
+            steps.append(f"about {max(1.0, minutes):.0f} min more would tell: {by_that}")
+        elif outcome.units:
+            least = math.ceil(FEWEST_UNITS * outcome.minutes / outcome.units)
+            steps.append(f"a decision needs more units, {FEWEST_UNITS} more take about {max(1, least)} min: {by_that}")
+        else:
+            steps.append("give it more time (--budget): a decision needs more units")
     elif any(GROWING in reason for reason in outcome.reasons):
         steps.append("compare at a rate that the brokers take as declared: --set load.rate=N")
     if outcome.effect is Effect.INVALID:

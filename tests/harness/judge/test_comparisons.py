@@ -1,5 +1,6 @@
 """Effects of a change on a row, of synthetic rounds, and the words that a person reads of them."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -236,7 +237,9 @@ def test_too_few_units_are_inconclusive() -> None:
     assert few.primary is not None, "no outcome without a figure when units were measured"
     assert few.primary.interval == pytest.approx((-0.76, 3.2), abs=0.02), "by what these scatter, and by no t"
     assert few.reasons == ("2 unit(s) were measured; an interval and a decision need 4",)
-    assert "min more would tell" not in comparison_message(few, "x"), "-99.7 .. +20522 % says nothing"
+    message = comparison_message(few, "x")
+    assert "min more would tell" not in message, "-99.7 .. +20522 % says nothing"
+    assert f"4 more take about {max(1, math.ceil(2 * few.minutes))} min: raise --budget by that much" in message
 
 
 def test_the_rounds_of_a_unit_are_taken_together() -> None:
