@@ -1,5 +1,6 @@
 """This suite's load engine beside Kafka's own tools and librdkafka's: same brokers, same settings, interleaved rounds.
 
+Over several topics beside itself: over one with as many partitions.
 ``make bench PART=load_engine ARGS="--rounds 7 --window 4 --only produce-16k"``. Of each round the tools' rates and
 client CPU per record are paired; the table shows medians and the paired ratio with its interval (order statistics).
 """
@@ -47,6 +48,9 @@ from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
 ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"
+ONE_TOPIC = "one topic"
+"""The engine over one topic with as many partitions as the case's topics have together."""
+TEN = TopicSpec(count=10, partitions=3, replication_factor=1)
 UNBOUNDED = 100_000_000.0
 WARM_S = 3.0
 BROKER_WARMUP_S = 40.0
@@ -78,7 +82,25 @@ CASES = (
         load=Load(kind="backlog", records=BACKLOG),
         consumers=Consumers(membership="group"),
     ),
+    replace(
+        producing(
+            "topics", "10 topics of 3 partitions, 1,024 B, batch.size 16 KiB", 1024, batch_size=16384, linger_ms=0
+        ),
+        topic=TEN,
+    ),
+    replace(
+        producing("topics-read", "the same topics, every record checked", 1024, batch_size=131_072, linger_ms=5),
+        topic=TEN,
+        load=Load(kind="backlog", records=BACKLOG // 3),
+        consumers=Consumers(membership="group"),
+    ),
 )
+
+
+def form_of(tool: str, case: Scenario) -> Scenario:
+    """Return the case as this tool runs it."""
+    one = replace(case.topic, count=1, partitions=case.topic.in_all)
+    return replace(case, topic=one) if tool == ONE_TOPIC else case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +119,10 @@ def by_driver(driver: Driver, topics: TopicKeeper) -> Measure:
     """Return how a driver is measured: as in a gate's round, with all its checks; an invalid round is an error."""
 
     def measure(spec: LoadSpec, observer: Observer) -> Point:
-        before = topics.end_offsets(spec.topic, spec.scenario.topic.partitions)
+        each = spec.scenario.topic
+        before = topics.end_offsets(spec.topic, each.partitions, each.count)
         result = driver.run(spec, observer)
-        after = topics.end_offsets(spec.topic, spec.scenario.topic.partitions)
+        after = topics.end_offsets(spec.topic, each.partitions, each.count)
         found = flaws(spec.scenario.load, result, accounting_of(result.sent, before, after))
         # That the generator is the limit is what is measured here; anything else is wrong.
         if wrong := [flaw.text for flaw in found if not flaw.again]:
@@ -179,6 +202,7 @@ class Bench:
         self._tools: dict[str, Measure] = {
             name: by_driver(make_driver(name, ClusterSpec()), self._topics) for name in (ENGINE, JAVA)
         }
+        self._tools[ONE_TOPIC] = self._tools[ENGINE]
         if program := shutil.which(RDKAFKA):
             self._tools[RDKAFKA] = by_rdkafka_performance(program)
 
@@ -192,17 +216,21 @@ class Bench:
     def run(self, case: Scenario, rounds: int) -> dict[str, list[Point]]:
         """Return every tool's points, round by round."""
         backlog = not case.load.sends
-        tools = [name for name in self._tools if not (backlog and name == RDKAFKA)]
+        several = (ENGINE, ONE_TOPIC) if case.topic.count > 1 else (ENGINE, JAVA, RDKAFKA)
+        tools = [name for name in self._tools if name in several and not (backlog and name == RDKAFKA)]
         points: dict[str, list[Point]] = {name: [] for name in tools}
-        kept = _Topic(self._topics, self._new_name(case), case)
+        forms = {name: form_of(name, case) for name in tools}
+        kept = {form: _Topic(self._topics, self._new_name(form), form) for form in forms.values()}
         if backlog:
-            LibrdkafkaDriver().fill(self._spec(case, kept.__enter__()), self._observer(kept.name, case))
+            for form, topic in kept.items():
+                LibrdkafkaDriver().fill(self._spec(form, topic.__enter__()), self._observer(topic.name, form))
         for index in range(rounds + 1):  # round 0 warms each tool's rate estimate up and does not count
             for name in self._random.sample(tools, len(tools)):
-                fresh = kept if backlog else _Topic(self._topics, self._new_name(case), case)
-                topic = fresh.name if backlog else fresh.__enter__()
+                form = forms[name]
+                fresh = kept[form] if backlog else _Topic(self._topics, self._new_name(form), form)
+                topic_name = fresh.name if backlog else fresh.__enter__()
                 try:
-                    point = self._tools[name](self._spec(case, topic), self._observer(topic, case))
+                    point = self._tools[name](self._spec(form, topic_name), self._observer(topic_name, form))
                 finally:
                     if not backlog:
                         fresh.__exit__()
@@ -214,7 +242,8 @@ class Bench:
                     flush=True,
                 )
         if backlog:
-            kept.__exit__()
+            for topic in kept.values():
+                topic.__exit__()
         return points
 
     def _new_name(self, case: Scenario) -> str:
@@ -238,7 +267,7 @@ class Bench:
             edge=lambda _at: None,
             check=self._cluster.check,
             progress=lambda phase, last: None,
-            written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions)),
+            written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions, case.topic.count)),
         )
 
 
@@ -251,7 +280,7 @@ class _Topic:
         return self.name
 
     def __exit__(self, *_: object) -> None:
-        self._topics.delete(self.name)
+        self._topics.delete(self.name, self._case.topic.count)
 
 
 def compared(points: Mapping[str, Sequence[Point]], engine: str = ENGINE) -> dict[str, object]:
