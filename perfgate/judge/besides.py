@@ -171,7 +171,7 @@ def _fullest(measurement: Measurement, name: str) -> int:
     most = 0
     for r in measurement.rounds:
         known = [acked for acked, _ in r.accounting.partitions]
-        most = max(most, *known, -(-r.accounting.acked // scenario.topic.partitions))
+        most = max(most, *known, -(-r.accounting.acked // scenario.topic.in_all))
     if not scenario.load.sends:
-        most = max(most, -(-scenario.load.records // scenario.topic.partitions))
+        most = max(most, -(-scenario.load.records // scenario.topic.in_all))
     return most * (scenario.record_bytes if name in AFTER_BYTES else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from perfgate.judge.phrases import number
@@ -83,13 +84,26 @@ PARTITIONS_BY_CHANCE = 0.01
 """The largest chance that a scenario whose partitions and brokers do not differ has a line: a nightly has forty
 scenarios."""
 PARTITION_QUESTIONS = 4
+MOST_TOPICS = 3
 
 Worse = Callable[[PartitionFigures], float]
 
 
 def partition_notes(measured: Mapping[str, Measurement]) -> list[str]:
     return [
-        f"{name}: {line}" for name, measurement in measured.items() for line in differing_partitions(measurement.rounds)
+        f"{name}: {line}"
+        for name, measurement in measured.items()
+        for line in (*differing_partitions(measurement.rounds), *differing_topics(measurement.rounds))
+    ]
+
+
+def differing_topics(rounds: Sequence[Round]) -> list[str]:
+    """A line for each figure of a topic that differed from the others', in the most rounds; MOST_TOPICS at most."""
+    sound = [r for r in rounds if not r.invalid]
+    times = Counter((topic.number, figure) for r in sound for topic in r.topics for figure in topic.differs)
+    return [
+        f"topic {number_:03d}: its {figure} differed from the other topics' in {often} of {len(sound)} rounds"
+        for (number_, figure), often in times.most_common(MOST_TOPICS)
     ]
 
 

@@ -95,7 +95,7 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
     if not metric.name.startswith("broker_"):
         return math.log(before / after)
     rates = [r.metrics["records_per_s"] for r in comparison.baseline.rounds if r.metrics.get("records_per_s")]
-    leaders = min(comparison.scenario.cluster.brokers, comparison.scenario.topic.partitions)
+    leaders = min(comparison.scenario.cluster.brokers, comparison.scenario.topic.in_all)
     least = 1e3 * IN_FLIGHT * leaders / median(rates) if rates else 0.0
     return math.log(max(after, least) / max(before, least))
 

@@ -56,6 +56,10 @@ class SuiteEngine:
     def cannot(self, scenario: Scenario) -> str | None:
         if scenario.client_version and not self._transport.here:
             return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
+        if scenario.beside and not self._transport.here:
+            return "loads beside one another are made on the machine of the run; run it without --hosts"
+        if reason := next((why for part in scenario.parts if (why := self.cannot(part))), None):
+            return reason
         if reason := self._transport.cannot(scenario.link):
             return reason
         if scenario.load.shape and isinstance(scenario, FaultScenario):
@@ -87,10 +91,9 @@ class SuiteEngine:
         return host_rtt_ms(self._system.system, self._transport.on(link), link, bootstrap, security)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        transport, drain_s = self._transport.on(spec.scenario.link), self._system.drain_s_of(spec.scenario)
+        transport = self._transport.on(spec.scenario.link)
         transport = transport.first(spec.hosts) if spec.hosts else transport
         backlog = not spec.scenario.load.sends
-        groups = spec.scenario.groups
         producers, consumers = (
             {} if backlog else self._system.producers_of(spec),
             self._system.consumers_of(spec),
@@ -98,6 +101,10 @@ class SuiteEngine:
         # Held against a round on one host more, whose producers write all partitions, it has none that write some.
         pairs = transport.size > 1 and not spec.hosts and paired(producers, consumers)
         workers = {**consumers, **producers}
+        beside = {f"{part.name}-": one for part, one in zip(spec.scenario.beside, spec.beside, strict=False)}
+        for before, one in beside.items():
+            requests = {**self._system.consumers_of(one), **self._system.producers_of(one)}
+            workers |= {f"{before}{name}": request for name, request in requests.items()}
         # Of other machines it would say nothing.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
@@ -115,23 +122,43 @@ class SuiteEngine:
             # The rate of a shaped load grows and falls by itself.
             growth = 1.0 if spec.scenario.load.shape else generators.growth(opens, closes)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
-            sent = generators.wait_for(
-                "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
-            )
-            if sent and groups:
-                due = groups * sum(result["acked"] for result in sent)
-                generators.wait_for_done(CONSUME, due, CATCH_UP_S, observer)
-            generators.post(CONSUME, stop=True)
-            received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
+            sent, received = self._ended(generators, spec, observer)
+            others = [self._ended(generators, one, observer, before) for before, one in beside.items()]
             began = {name: message["at"] - start for name, message in generators.said("started").items()}
             machines = transport.machines()
             hosts = host_reports(
                 transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
             )
-        result = _load_result(
-            sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
+        result, *parts = (
+            _load_result(
+                *ended,
+                warmup_s=opens - start,
+                steady=steady,
+                window_s=closes - opens,
+                groups=max(1, of.scenario.groups),
+            )
+            for of, ended in zip((spec, *spec.beside), ((sent, received), *others), strict=True)
         )
-        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs, growth=growth)
+        parts = [replace(part, wake_delay_p99_ms=woken_ms) for part in parts]
+        return replace(
+            result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs, growth=growth, beside=tuple(parts)
+        )
+
+    def _ended(
+        self, generators: Generators, spec: LoadSpec, observer: Observer, before: str = ""
+    ) -> tuple[Sequence[Message], Sequence[Message]]:
+        """The results of a load's producers and consumers, whose names begin with `before`."""
+        within_s = self._system.drain_s_of(spec.scenario) + DRAIN_MARGIN_S
+        role, groups = f"{before}{CONSUME}", spec.scenario.groups
+        sent = generators.wait_for(
+            "result", within_s, observer, only=f"{before}{PRODUCE}", phase="waiting for acknowledgements"
+        )
+        if sent and groups:
+            due = groups * sum(result["acked"] for result in sent)
+            generators.wait_for_done(role, due, CATCH_UP_S, observer)
+        generators.post(role, stop=True)
+        received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=role, phase="ending consumers")
+        return sent, received
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
@@ -300,6 +327,7 @@ def _sent(results: Sequence[Message]) -> Sent:
         acked_by_partition=_columns(results, "acked_by_partition"),
         markers_by_partition=_columns(results, "markers_by_partition"),
         latency_by_partition=_columns(results, "latency_by_partition"),
+        latency_by_topic=_columns(results, "latency_by_topic"),
         latency=_added(results, "latency"),
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from perfgate.load.payload import is_compact, run_tag
 from perfgate.model import Load, Scenario
+from perfgate.model.declared import topic_names
 from perfgate.model.load import Batching, LoadSpec
 
 READY_TIMEOUT_S = 45
@@ -116,7 +117,7 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
     backlog = not scenario.load.sends
     assigned = consumers.membership == "assigned"
     count = consumers.processes * consumers.threads
-    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)] * consumers.groups
+    shares = [list(range(number, scenario.topic.in_all, count)) for number in range(count)] * consumers.groups
     request = {
         **_common(spec, "consume", drain_s),
         "assigned": shares if assigned else None,
@@ -173,8 +174,8 @@ def group_of(topic: str, number: int) -> str:
 def _common(spec: LoadSpec, role: str, drain_s: float) -> dict[str, object]:
     return {
         "role": role,
-        "topic": spec.topic,
-        "partitions": spec.scenario.topic.partitions,
+        "topics": topic_names(spec.topic, spec.scenario.topic.count),
+        "partitions": spec.scenario.topic.in_all,
         "run": run_tag(spec.run_id),
         "most_s": spec.warmup_max_s + spec.window_s + drain_s + MARGIN_S,
     }

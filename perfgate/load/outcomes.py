@@ -13,7 +13,7 @@ from perfgate.load.clients import Moments, Rows, SendingClient
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
 from perfgate.load.schedule import Window, now, those
 from perfgate.load.shaped import OverTime
-from perfgate.model.histogram import LatencyRecorder
+from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 
 MOST_APART = 8
 """A ring of times has room for this many times the records that may be under way: 64 MiB a client."""
@@ -46,7 +46,10 @@ class Outcomes:
         self._held = (0.0, 0.0)
         """Since when and until when nothing could be handed over, the last time."""
         self.due_in_window = self.timed_out_in_window = 0
-        self._latency = LatencyRecorder(self._partitions)
+        topics = len(spec["topics"])
+        self._of_topic = self._partitions // topics if topics > 1 and self._partitions > MOST_PARTITIONS else 0
+        """Partitions of each topic, where latencies are kept apart by topic: there are too many partitions for that."""
+        self._latency = LatencyRecorder(topics, most=topics) if self._of_topic else LatencyRecorder(self._partitions)
         shape = spec.get("shape")
         self._over_time = OverTime(window, shape["points"][-1][0], shape["phases"]) if shape else None
         self._send_latency, self._schedule_delay = LatencyRecorder(), LatencyRecorder()
@@ -59,11 +62,13 @@ class Outcomes:
 
     def counts(self) -> dict[str, Any]:
         """Counts of all records, and of those in the window."""
+        apart = self._latency.by_partition()
         return {
             "attempted": self.attempted,
             "acked": self.acked,
             "acked_by_partition": self.acked_by_partition.tolist(),
-            "latency_by_partition": self._latency.by_partition(),
+            "latency_by_partition": [] if self._of_topic else apart,
+            "latency_by_topic": apart if self._of_topic else [],
             "withdrawn": self.withdrawn,
             "unresolved": self.attempted - self.acked - self._client.failed.total() - self.withdrawn,
             "attempted_in_window": self.attempted_in_window,
@@ -140,7 +145,8 @@ class Outcomes:
         # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
         slots, heard = counted["private"] & self._mask, those(heard, counts)
         began = self._due if self._paced else self._sent
-        self._latency.record(heard - began[slots], counted["partition"])
+        whose = counted["partition"] // self._of_topic if self._of_topic else counted["partition"]
+        self._latency.record(heard - began[slots], whose)
         if self._paced:
             self._send_latency.record(heard - self._sent[slots])
         if self._over_time and len(slots):

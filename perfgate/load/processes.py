@@ -282,6 +282,6 @@ class Generators:
                     done=sum(last.done for last in known),
                     failed=sum(last.failed for last in known),
                     last_error=next((last.last_error for last in known if last.last_error), ""),
-                    by_process={name: last.done for name, last in latest.items() if last},
+                    by_process={name: last.done for name, last in self._last.items()},
                 )
             )

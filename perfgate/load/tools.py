@@ -118,6 +118,7 @@ def result_of(
         **usage.span(),
         hosts=(),
         one_clock=False,
+        beside=(),
         sent=sent,
         received=received,
     )

@@ -14,10 +14,12 @@ from perfgate.model import (
     GeneratorReport,
     Load,
     Measurement,
+    PartFigures,
     PartitionFigures,
     Reading,
     Round,
     Scenario,
+    TopicFigures,
 )
 from perfgate.model.delivery import LATE
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
@@ -125,14 +127,16 @@ def round_of(
     *,
     own_brokers: bool = False,
     leaders: Sequence[int] = (),
+    topics: tuple[TopicFigures, ...] = (),
+    beside: tuple[PartFigures, ...] = (),
 ) -> Round:
     """The round of this load; `broker_metrics` were read over the same window.
 
-    `leaders`: the broker that leads each partition. `own_brokers`: no other client uses them, so what they failed to do
-    is a result.
+    `leaders`: the broker that leads each partition. `topics`: those that differ. `beside`: other loads. `own_brokers`:
+    no other client uses them, so what they failed to do is a result.
     """
     sent, received = result.sent, result.received
-    metrics = {**_load_metrics(result), **broker_metrics}
+    metrics = {**load_metrics(result), **broker_metrics}
     if done := done_in_window(result):
         metrics["client_cpu_us_per_record"] = result.cpu_cores * result.window_s / done * 1e6
     no_numbers = {name: value for name, value in metrics.items() if not math.isfinite(value)}
@@ -154,12 +158,14 @@ def round_of(
         ),
         latency_histogram=sent.latency if sent else "",
         end_to_end_histogram=received.latency if received and sent else "",
-        reading=Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None,
+        reading=reading_of(result),
         not_sustained=not_sustained,
         usage_unavailable=usage_unavailable,
         untold=untold or {},
         hosts=result.hosts,
         partitions=_partitions(result, leaders),
+        topics=topics,
+        beside=beside,
         flaws=(
             *(_no_number(name, value) for name, value in no_numbers.items()),
             *(blamed(flaw, own_brokers=own_brokers) for flaw in found),
@@ -214,7 +220,14 @@ def done_in_window(result: LoadResult) -> int:
     return result.received.received_in_window if result.received else 0
 
 
-def _load_metrics(result: LoadResult) -> dict[str, float]:
+def reading_of(result: LoadResult) -> Reading | None:
+    """What the consumers of a round were given; None without any."""
+    received = result.received
+    return Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None
+
+
+def load_metrics(result: LoadResult) -> dict[str, float]:
+    """Rates and latencies of a load, by the names of their metrics."""
     sent, received, seconds = result.sent, result.received, result.window_s
     metrics = {"records_per_s": done_in_window(result) / seconds}
     if sent:

@@ -18,6 +18,7 @@ from perfgate.measure.assembly import (
     timed_out_share,
     unmeasured,
 )
+from perfgate.measure.beside import Beside, client_ids, ended, loads_beside
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown
 from perfgate.measure.flaw import of_parts
@@ -26,6 +27,7 @@ from perfgate.measure.load_watch import LoadWatch, Say
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.measure.shaped import with_shape
+from perfgate.measure.topics import latency_by_topic, slowest, that_differ, unwritten
 from perfgate.measure.validity import (
     accounting_of,
     clients_of,
@@ -55,6 +57,8 @@ from perfgate.model.target import Cluster
 LINK_SHARE = 0.5
 """An emulated link that adds less than this share of what was asked for is not the link that was declared."""
 WARM_SLICE_S = 1.5
+WARM_TOPICS = 10
+"""Brokers compile the same code for more, and each slice makes its topics anew."""
 WARM_RAMP_S = 10.0
 """One scenario is loaded this long before its slice: brokers that compile its code gain by it."""
 
@@ -93,6 +97,9 @@ class Bench:
         self._say = say
         self.topics = RoundTopics(cluster.topics(), run_id, cluster.prefix)
         self.watch = LoadWatch(cluster, ledger, say)
+        self._begins = f"{cluster.prefix}{run_id}"
+        self._quotas: dict[str, int] = {}
+        """Quotas that were set, in bytes/s, by client id."""
         self._knees: dict[str, Known] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
 
@@ -129,7 +136,7 @@ class Bench:
         minutes.
         """
         own = self._cluster.own
-        scenarios = [replace(row, load=row.load.warm_up(own=own)) for row in scenarios if not row.refusal]
+        scenarios = [_warming(row, own=own) for row in scenarios if not row.refusal]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
         with self.ledger.during("warm-up"):
@@ -207,24 +214,44 @@ class Bench:
         sampler = self.new_sampler()
         observer = self.watch.observer(scenario, sampler, progress, measured=True)
         try:
-            with self.ledger.during("topics"), self.topic(scenario, observer) as topic:
+            with (
+                self.ledger.during("topics"),
+                self.topic(scenario, observer) as topic,
+                loads_beside(scenario, self.topics, lambda words: progress(words, None)) as beside,
+            ):
                 before = self.topics.ends(topic, scenario)
                 observer = replace(observer, written=self._written(scenario, topic))
+                self._limit(scenario)
                 with self.ledger.during("load start"):
                     spec = self.load_spec(scenario, topic)
                     window_s = scenario.load.window_s or max(spec.window_s, least_s)
                     spec = replace(spec, window_s=window_s, hosts=hosts)
+                    spec = replace(spec, beside=tuple(self._spec_beside(spec, load) for load in beside))
                     result = self._driver.run(spec, observer)
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
-                leaders = self.topics.leaders(topic, result)
+                afters = [
+                    self.topics.ends_after(load.topic, load.scenario, load.before, one)
+                    for load, one in zip(beside, result.beside, strict=True)
+                ]
+                leaders = self.topics.leaders(topic, result, scenario.topic.count)
         except SendsFailedError as error:
             self.watch.hold_outcome(scenario, error)
             failed = sends_failed(index, error, own_brokers=self._cluster.dedicated)
             return Finished(round=failed, repeatable=False)
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
-        done = self.finished(scenario, index, result, before, after, [-1], sampler, leaders=leaders)
+        done = self.finished(
+            scenario,
+            index,
+            result,
+            before,
+            after,
+            [-1],
+            sampler,
+            leaders=leaders,
+            beside=[*zip(beside, afters, strict=True)],
+        )
         whole = with_shape(replace(done.round, broker_cpu_over_time=sampler.over_time()), scenario.load, result)
         if scenario.load.shape:
             done = replace(done, repeatable=bool(whole.flaws) and all(flaw.again for flaw in whole.flaws))
@@ -282,9 +309,13 @@ class Bench:
         sampler: Sampler,
         found: Sequence[Flaw] = (),
         leaders: Sequence[int] = (),
+        beside: Sequence[tuple[Beside, Sequence[int]]] = (),
     ) -> Finished:
+        """`beside`: each load at the same time, with the end offsets of its partitions in the end."""
         accounting = accounting_of(result.sent, before, after)
-        broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
+        # What brokers use they use for all loads.
+        done = sum(map(done_in_window, (result, *result.beside)))
+        broker_metrics = sampler.metrics(done / result.window_s, windows)
         own = round_flaws(
             scenario.load,
             result,
@@ -295,30 +326,65 @@ class Bench:
             promised=is_promised(scenario),
             clients=clients_of(scenario),
         )
-        found = (*found, *own)
+        found = (*found, *own, *unwritten(scenario.topic, accounting))
         if scenario.keys.kind != "none":
             found = tuple(of_parts(flaw, [HOTTEST]) for flaw in found)
+        by_topic = latency_by_topic(scenario.topic, result)
+        parts = [
+            ended(load, one, ends, broker_metrics, shares_cores=self._shares_cores)
+            for (load, ends), one in zip(beside, result.beside, strict=True)
+        ]
+        part_metrics = {name: value for _, metrics, _ in parts for name, value in metrics.items()}
+        found = (*found, *(flaw for _, _, flaws in parts for flaw in flaws))
         return Finished(
             round=round_of(
                 index,
                 result,
                 accounting,
-                {**broker_metrics, **timed_out_share(scenario.load, result.sent), **hottest(scenario, result.sent)},
+                {
+                    **broker_metrics,
+                    **timed_out_share(scenario.load, result.sent),
+                    **hottest(scenario, result.sent),
+                    **slowest(by_topic),
+                    **part_metrics,
+                },
                 found,
                 not_sustained(scenario.load, result),
                 sampler.unavailable,
                 not_told(broker_metrics, sampler),
                 own_brokers=self._cluster.dedicated,
                 leaders=leaders,
+                topics=that_differ(by_topic, result.window_s),
+                beside=tuple(figures for figures, _, _ in parts),
             ),
             repeatable=bool(found) and all(flaw.again for flaw in found),
+        )
+
+    def _limit(self, scenario: Scenario) -> None:
+        """Set the quotas of the loads beside this one, once; they end with the cluster. Raises TargetError."""
+        for client_id, bytes_per_s in client_ids(scenario, self._begins).items():
+            if self._quotas.get(client_id) != bytes_per_s:
+                self._cluster.limit(client_id, bytes_per_s)
+                self._quotas[client_id] = bytes_per_s
+
+    def _spec_beside(self, spec: LoadSpec, load: Beside) -> LoadSpec:
+        """The round of a load beside that of `spec`, within its share of what the target allows."""
+        own = self.load_spec(load.scenario, load.topic)
+        share = load.scenario.offered_bytes_per_s / spec.scenario.offered_bytes_per_s
+        client_id = f"{self._begins}-{load.scenario.name}" if load.limited else ""
+        return replace(
+            own,
+            window_s=spec.window_s,
+            warmup_max_s=spec.warmup_max_s,
+            most_rate=own.most_rate * share,
+            client_id=client_id,
         )
 
     def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
         self._cluster.meter.begin()
         if not scenario.load.sends:
             return nullcontext(self._backlog(scenario, observer))
-        return self.topics.fresh(scenario)
+        return self.topics.fresh(scenario, lambda words: observer.progress(words, None))
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
         per_record = scenario.logged_bytes * scenario.topic.replication_factor
@@ -333,7 +399,7 @@ class Bench:
             meter.under_way(scenario.load.records * per_record)  # no progress reports the last records
             meter.begin()
 
-        return self.topics.backlog(scenario, fill)
+        return self.topics.backlog(scenario, fill, lambda words: observer.progress(words, None))
 
     def _written(self, scenario: Scenario, topic: str) -> Callable[[], int]:
         return lambda: sum(self.topics.ends(topic, scenario))
@@ -365,3 +431,10 @@ class Bench:
     def note(self, text: str) -> None:
         """Write a line that stays on the screen."""
         self._say.note(text)
+
+
+def _warming(scenario: Scenario, *, own: bool) -> Scenario:
+    """The scenario as brokers are warmed up with it; a backlog is that of its rounds."""
+    topic = scenario.topic
+    few = replace(topic, count=min(topic.count, WARM_TOPICS)) if scenario.load.sends else topic
+    return replace(scenario, load=scenario.load.warm_up(own=own), topic=few)

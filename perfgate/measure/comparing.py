@@ -186,7 +186,8 @@ class Comparing:
             name.startswith((*OF_CONNECTIONS, *OF_SEGMENTS)) or not self.setup.target.own for name, _ in settings
         )
         # A load with an open transaction does not pause while the other side's turn is measured, nor does a shape.
-        pauses = not (scenario.consumers or scenario.load.shape or any(form.transaction_ms for form in sides.values()))
+        kept_up = any(form.transaction_ms or form.beside for form in sides.values())
+        pauses = not (scenario.consumers or scenario.load.shape or kept_up)
         turns = self.setup.driver.takes_turns and pauses
         if pairs:
             parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from perfgate.load.instructions import PRODUCE
 from perfgate.load.processes import rate_between
 from perfgate.measure.ledger import WINDOWS, Ledger
 from perfgate.metrics.usage import Sampler, Settled
@@ -85,7 +86,12 @@ class LoadWatch:
             written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in done.items())
             attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
         else:
-            written = last.done * per_record(scenario)
+            written = last.done * per_record(scenario) + sum(
+                n * per_record(alone)
+                for part, alone in zip(scenario.beside, scenario.parts, strict=True)
+                for name, n in last.by_process.items()
+                if name.startswith(f"{part.name}-{PRODUCE}")
+            )
         if scenario.load.sends:  # a backlog is read, and was metered when it was written
             self._cluster.meter.under_way(written)
         most_failed = 1.0 if scenario.load.times_out else self._cluster.most_failed  # there that is the result
@@ -105,8 +111,12 @@ class LoadWatch:
         if isinstance(done, SendsFailedError):
             self.hold_limits(scenario, Progress(now, done.attempted, 0, done.failed, str(done)))
         elif sent := done.sent:
-            errors = ", ".join(sent.failed)
-            self.hold_limits(scenario, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
+            every = [sent, *(one.sent for one in done.beside if one.sent)]
+            attempted, failed = (sum(one.attempted for one in every), sum(sum(one.failed.values()) for one in every))
+            errors = ", ".join(code for one in every for code in one.failed)
+            names = (f"{part.name}-{PRODUCE}" for part in scenario.beside)
+            beside = {name: one.acked for name, one in zip(names, every[1:], strict=False)}
+            self.hold_limits(scenario, Progress(now, attempted, sent.acked, failed, errors, beside))
 
     def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
         """The same for turns that have ended, of the forms of the scenario that load this cluster."""

@@ -204,8 +204,7 @@ def reads_what_it_wrote(scenario: Scenario) -> bool:
     if not readers or readers.membership != "assigned" or readers.groups > 1 or scenario.keys.kind != "none":
         return False
     return (
-        readers.processes == scenario.producers
-        and scenario.topic.partitions % (readers.processes * readers.threads) == 0
+        readers.processes == scenario.producers and scenario.topic.in_all % (readers.processes * readers.threads) == 0
     )
 
 

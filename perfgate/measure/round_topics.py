@@ -24,29 +24,32 @@ class RoundTopics:
         self.keeper = keeper
         self._begins = f"{prefix}{run_id}"
         self.made = 0
-        self._backlogs: dict[str, str] = {}
+        self._backlogs: dict[str, tuple[str, int]] = {}
 
-    def fresh(self, scenario: Scenario, *, keep: bool = False) -> FreshTopic:
-        """A topic for the length of one round; with `keep` it stays when all went well."""
+    def fresh(
+        self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None, *, keep: bool = False
+    ) -> FreshTopic:
+        """Topics for the length of one round; with `keep` they stay when all went well."""
         self.made += 1
-        return FreshTopic(self.keeper, f"{self._begins}-{self.made:03d}-{scenario.name}", scenario, keep=keep)
+        name = f"{self._begins}-{self.made:03d}-{scenario.name}"
+        return FreshTopic(self.keeper, name, scenario, progress, keep=keep)
 
-    def backlog(self, scenario: Scenario, fill: Callable[[str], None]) -> str:
-        """The topic with the scenario's backlog, which `fill` writes on first use."""
+    def backlog(self, scenario: Scenario, fill: Callable[[str], None], progress: Callable[[str], None]) -> str:
+        """The topics with the scenario's backlog, which `fill` writes on first use."""
         if scenario.name not in self._backlogs:
-            with self.fresh(scenario, keep=True) as topic:  # a backlog written in part is not kept
+            with self.fresh(scenario, progress, keep=True) as topic:  # a backlog written in part is not kept
                 fill(topic)
-            self._backlogs[scenario.name] = topic
-        return self._backlogs[scenario.name]
+            self._backlogs[scenario.name] = topic, scenario.topic.count
+        return self._backlogs[scenario.name][0]
 
     def delete_backlogs(self) -> None:
         """Delete the topics that backlogs were written to."""
         while self._backlogs:
-            self.keeper.delete(self._backlogs.popitem()[1])
+            self.keeper.delete(*self._backlogs.popitem()[1])
 
     def ends(self, topic: str, scenario: Scenario) -> Sequence[int]:
         """Every partition's end offset now."""
-        return self.keeper.end_offsets(topic, scenario.topic.partitions)
+        return self.keeper.end_offsets(topic, scenario.topic.partitions, scenario.topic.count)
 
     def ends_after(self, topic: str, scenario: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
         """The topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
@@ -64,7 +67,7 @@ class RoundTopics:
                 return ends
             time.sleep(LOOK_AGAIN_S)
 
-    def leaders(self, topic: str, result: LoadResult) -> Sequence[int]:
+    def leaders(self, topic: str, result: LoadResult, count: int = 1) -> Sequence[int]:
         """The broker that leads each partition now; empty where no figures of partitions are known, or no answer comes.
 
         What was measured is sound without it.
@@ -72,25 +75,34 @@ class RoundTopics:
         if result.sent is None or not result.sent.latency_by_partition:
             return ()
         try:
-            return self.keeper.leaders(topic)
+            return self.keeper.leaders(topic, count)
         except TargetError:
             return ()
 
 
 class FreshTopic:
-    """A topic for the length of one round; with `keep` it stays when all went well."""
+    """Topics for the length of one round; with `keep` they stay when all went well. Entering gives their name."""
 
-    def __init__(self, topics: TopicKeeper, name: str, scenario: Scenario, *, keep: bool = False) -> None:
+    def __init__(
+        self,
+        topics: TopicKeeper,
+        name: str,
+        scenario: Scenario,
+        progress: Callable[[str], None] = lambda _: None,
+        *,
+        keep: bool = False,
+    ) -> None:
         self._topics, self.name, self._spec, self._keep = topics, name, scenario.topic, keep
+        self._progress = progress
 
     def __enter__(self) -> str:
-        self._topics.create(self.name, self._spec)
+        self._topics.create(self.name, self._spec, self._progress)
         return self.name
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
         if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
-            self._topics.delete(self.name)
+            self._topics.delete(self.name, self._spec.count, self._progress)
 
 
 def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_brokers: bool) -> Round:

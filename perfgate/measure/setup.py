@@ -58,6 +58,13 @@ class Setup:
         """Why the scenario cannot be measured, or None when it can."""
         if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"
+        if isinstance(scenario, FaultScenario) and scenario.topic.count > 1:
+            return "a round with a fault watches one topic; the scenario has several"
+        if isinstance(scenario, FaultScenario) and scenario.beside:
+            return "a round with a fault follows one load; the scenario has others beside it"
+        links = {load.link.name for load in (scenario, *scenario.parts) if load.link.crosses_zones}
+        if len(links) > 1 and self.target.own:
+            return f"links are emulated one at a time, and its loads have {' and '.join(sorted(links))}"
         return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:

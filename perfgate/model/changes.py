@@ -13,6 +13,7 @@ from perfgate.model.declared import (
     MEMBERSHIPS,
     UNKNOWN_VERSION,
     Keys,
+    Part,
     Payload,
     Scenario,
     Settings,
@@ -31,6 +32,7 @@ SCOPES: Mapping[System, tuple[str, ...]] = {"kafka": SETTINGS, "pulsar": (*SETTI
 """What stands before the name of each system's settings."""
 MOST = 1_000_000_000
 MOST_OF_KNEE = 2.0
+MOST_TOPICS = 1_000
 MOST_TRANSACTION_MS = 30_000
 """A quarter of the time after which brokers abort it (transaction.timeout.ms) where a scenario states none."""
 
@@ -211,6 +213,11 @@ def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
     return lambda scenario, value: lay(scenario, value) if field in scenario.load.takes else scenario
 
 
+def _beside(lay: Callable[[Part, float], Part]) -> Callable[[Scenario, float], Scenario]:
+    """Return what lays a value on every load beside a scenario's."""
+    return lambda scenario, value: replace(scenario, beside=tuple(lay(part, value) for part in scenario.beside))
+
+
 def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
     return lambda scenario, value: replace(scenario, **{field: value})
 
@@ -260,6 +267,18 @@ PATHS: Mapping[str, _Path] = {
     "load.records": _Path(_whole(MOST), _load("records")),
     "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
     "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),
+    "beside": _Path(_one_of("load beside it", "none"), lambda scenario, _: replace(scenario, beside=()), only="kafka"),
+    "beside.rate": _Path(
+        _amount(0.01, MOST, "records/s"),
+        _beside(lambda part, rate: replace(part, load=part.load.at_rate(rate))),
+        only="kafka",
+    ),
+    "beside.quota-mib-per-s": _Path(
+        _amount(0.001, 1e6, "MiB/s"),
+        _beside(lambda part, most: replace(part, quota_mib_per_s=most)),
+        only="kafka",
+    ),
+    "topic.count": _Path(_whole(MOST_TOPICS), _part("topic", "count"), only="kafka"),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
     "topic.ack-quorum": _Path(_whole(100), _part("topic", "ack_quorum"), only="pulsar"),
@@ -342,6 +361,8 @@ def beside_the_point(scenario: Scenario, path: str) -> str:
     """Return why no value of this path changes the scenario; empty where one may."""
     if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:
         return "it has no consumers"
+    if path.startswith("beside") and not scenario.beside:
+        return "no load runs beside it"
     scope, _, field = path.partition(".")
     return scenario.load.lacks(field.replace("-", "_")) if scope == "load" else ""
 

@@ -67,12 +67,12 @@ def of_counts(counts: Whole) -> HdrHistogram:
 class LatencyRecorder:
     """Collects latencies in seconds, by arrays: HdrHistogram's own method takes 1 to 2 us for each.
 
-    Those of up to MOST_PARTITIONS `partitions` are also counted apart, in coarse buckets.
+    Those of up to `most` partitions are also counted apart, in coarse buckets.
     """
 
-    def __init__(self, partitions: int = 0) -> None:
+    def __init__(self, partitions: int = 0, most: int = MOST_PARTITIONS) -> None:
         self._counts = np.zeros(BUCKETS, np.int64)
-        self._apart = np.zeros((partitions if partitions <= MOST_PARTITIONS else 0) * COARSE_BUCKETS, np.int64)
+        self._apart = np.zeros((partitions if partitions <= most else 0) * COARSE_BUCKETS, np.int64)
         self._pending, self._partition = np.zeros(BUFFER), np.zeros(BUFFER, np.int64)
         self._filled = 0
         self._negative = 0

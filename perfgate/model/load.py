@@ -67,8 +67,9 @@ class Progress:
 class LoadSpec:
     """One round of a scenario's load. `security`: the client settings that the target asks for.
 
-    `most_rate`: records/s that the target allows, whatever the scenario offers or owes. `hosts`: how many load hosts
-    of its link take part, the first ones; 0: all. `prefix` begins the names on the brokers.
+    `most_rate`: records/s that the target allows, whatever the scenario offers or owes. `hosts`: how many load hosts of
+    its link take part, the first ones; 0: all. `prefix` begins the names on the brokers. `client_id`: of its clients,
+    by which a quota knows them; empty: the client's own. `beside`: the loads at the same time, in the same window.
     """
 
     scenario: Scenario
@@ -82,6 +83,8 @@ class LoadSpec:
     most_rate: float = math.inf
     hosts: int = 0
     prefix: str = PREFIX
+    client_id: str = ""
+    beside: tuple[LoadSpec, ...] = ()
 
 
 TICK_S = 0.1
@@ -113,8 +116,9 @@ class Sent:
     a quota held answers back, over all requests. `stalled_in_window_s`: how long a client's loop stood still.
     `due_in_window`: paced records with an outcome that were due in the window, `timed_out_in_window` of them timed out.
     `markers_by_partition`: control records of committed transactions. `latency_by_partition`: how many of `latency` lie
-    in each coarse bucket, by partition. Nothing is handed over while a transaction is committed
-    (`committing_in_window_s`, of a client): that is part of `pushback_s` (capped), not of `schedule_delay` (paced).
+    in each coarse bucket, by partition; `latency_by_topic`: by topic, of several with too many partitions. Nothing is
+    handed over while a transaction is committed (`committing_in_window_s`, of a client): that is part of `pushback_s`
+    (capped), not of `schedule_delay` (paced).
     """
 
     attempted_in_window: int
@@ -138,6 +142,7 @@ class Sent:
     acked_by_partition: Sequence[int] = ()
     markers_by_partition: Sequence[int] = ()
     latency_by_partition: Sequence[int] = ()
+    latency_by_topic: Sequence[int] = ()
     due_in_window: int = 0
     timed_out_in_window: int = 0
     throttled_ms: int = 0
@@ -170,9 +175,9 @@ class LoadResult:
 
     `busiest_thread_cores`: of the generator thread that used most. `sent`, `received`: None when the load has no such
     side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (open loop; None: not
-    measured). `hosts`: empty without --hosts; `one_clock`: each of them read what it wrote, and nothing else.
-    `window_late_s`: how long after the window's start the last generator process knew of it. `growth`: the rate in the
-    second half of the window over that in the first.
+    measured). `hosts`: empty without --hosts; `one_clock`: each of them read what it wrote, and nothing else. `beside`:
+    of each load at the same time. `window_late_s`: how long after the window's start the last generator process knew of
+    it. `growth`: the rate in the second half of the window over that in the first.
     """
 
     warmup_s: float
@@ -188,6 +193,7 @@ class LoadResult:
     one_clock: bool = False
     window_late_s: float = 0.0
     growth: float = 1.0
+    beside: tuple[LoadResult, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -212,6 +212,33 @@ class PartitionFigures:
     p99_ms: Amount
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicFigures:
+    """What one of several topics took in a window, counted as of :class:`PartitionFigures`.
+
+    `differs`: in which figures it differs from the others by more than chance.
+    """
+
+    number: Count
+    records_per_s: Amount
+    p99_ms: Amount
+    differs: tuple[Literal["rate", "p99"], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartFigures:
+    """What a load beside the scenario's did in a round. Its figures are among the round's metrics, as `part.<name>.*`.
+
+    `not_sustained` and `latency_histogram`: as of a :class:`Round`.
+    """
+
+    name: str
+    accounting: Accounting
+    reading: Reading | None = None
+    latency_histogram: str = ""
+    not_sustained: str = ""
+
+
 StepPart = Literal["unloaded", "step", "bisection", "confirmation", "below"]
 
 
@@ -245,6 +272,7 @@ class Round:
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
+    `beside`: the loads at the same time. `topics`: of several those that differ from the others by more than chance.
     `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
     `shape`: of a shaped load what came of it over time.
     """
@@ -267,6 +295,8 @@ class Round:
     steps: tuple[Step, ...] = ()
     hosts: tuple[HostReport, ...] = ()
     partitions: tuple[PartitionFigures, ...] = ()
+    topics: tuple[TopicFigures, ...] = ()
+    beside: tuple[PartFigures, ...] = ()
     flaws: tuple[Flaw, ...] = ()
     target_unhealthy: bool = False
     growth: Annotated[float, Ge(0)] = 1.0

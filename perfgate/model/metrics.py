@@ -148,6 +148,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
+        _metric("slowest_topic_latency_ms.p99", "ms", "lower", "p99 latency of the slowest topic"),
         _metric("timed_out_share", "", "lower", "share of the records due in the window that timed out"),
         _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),
         _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
@@ -171,13 +172,36 @@ PER_BROKER_METRICS: Mapping[str, MetricInfo] = dict(
 """Metrics that also exist per broker, as `<name>.<broker id>`."""
 
 
+PART = "part."
+PER_PART_METRICS = (
+    "records_per_s",
+    "mib_per_s",
+    "received_records_per_s",
+    *(f"{kind}.{name}" for kind in ("latency_ms", "end_to_end_latency_ms") for name in ("p50", "p99", "p999")),
+)
+"""Metrics that also exist of each load beside a scenario's, as `part.<name>.<metric>`."""
+
+
+def part_of(name: str) -> tuple[str, str]:
+    """Return the load beside a scenario's that a metric is of, and the metric; of the scenario's own: "" and itself."""
+    if not name.startswith(PART):
+        return "", name
+    part, _, inner = name.removeprefix(PART).partition(".")
+    return part, inner
+
+
 def metric_info(name: str) -> MetricInfo | None:
     """Return the metric of this name, or None.
 
-    `broker_cpu_cores.2` is the CPU of broker 2, `broker_cpu_cores.bookies` that of all bookies.
+    `broker_cpu_cores.2` is the CPU of broker 2, `broker_cpu_cores.bookies` that of all bookies,
+    `part.noisy.records_per_s` the rate of the load of that name beside a scenario's.
     """
     if name in METRICS:
         return METRICS[name]
+    part, inner = part_of(name)
+    if part and inner in PER_PART_METRICS:
+        info = METRICS[inner]
+        return replace(info, name=name, label=f"{info.label}, of the load {part}")
     stem, _, of = name.rpartition(".")
     if of in ROLES and stem in PER_ROLE_METRICS:
         info = PER_ROLE_METRICS[stem]

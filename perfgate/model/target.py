@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, Protocol, Self, get_args
 
@@ -109,22 +109,28 @@ class Faults(Protocol):
 
 
 class TopicKeeper(Protocol):
-    """Creates, inspects and deletes topics; see :class:`perfgate.systems.kafka.client.topics.Topics`."""
+    """Creates, inspects and deletes the topics of a round; see :class:`perfgate.systems.kafka.client.topics.Topics`.
 
-    def create(self, name: str, spec: TopicSpec) -> None:
-        """Create the topic and wait until it can be written to. Raises TopicRefusedError."""
+    `name` is that of the round: its topics are called as :func:`perfgate.model.declared.topic_names` says.
+    """
+
+    def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Create the topics and wait until they can be written to. Raises TopicRefusedError.
+
+        `progress` is told in words how far it is, where there are several.
+        """
 
     def exists(self, name: str) -> bool:
         """Return whether the brokers have a topic of this name."""
 
-    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
-        """Return every partition's end offset."""
+    def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
+        """Return every partition's end offset, `partitions` of each of `count` topics."""
 
-    def leaders(self, name: str) -> tuple[int, ...]:
-        """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
+    def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
+        """Return the broker that leads each partition of `count` topics now, -1 for none. Raises TargetError."""
 
-    def delete(self, name: str) -> None:
-        """Delete the topic, and the consumer groups named after it."""
+    def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Delete `count` topics, and the consumer groups named after them; `progress` as for `create`."""
 
 
 class LiveSettings(Protocol):
@@ -202,6 +208,12 @@ class Cluster(Reachable, Protocol):
 
     def live_settings(self) -> LiveSettings:
         """Return what changes settings while the brokers run; with the cluster's end they are put back, or gone."""
+
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Have each broker take no more bytes/s than this from producers of a client id, until the cluster's end.
+
+        Raises TargetError.
+        """
 
     def rtt_ms(self, link: Link) -> float:
         """Return one request's round trip over this link, in ms (median over brokers and repeats)."""

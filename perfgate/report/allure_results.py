@@ -13,7 +13,7 @@ from typing import Any, Literal
 import allure
 from allure_commons.types import AttachmentType
 
-from perfgate.judge.outliers import beside_reasons, differing_partitions
+from perfgate.judge.outliers import beside_reasons, differing_partitions, differing_topics
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.rounds import filling_notes, spoilt
 from perfgate.judge.wording import MEANING, effect_text, off_baseline, signed, spread_text
@@ -82,7 +82,11 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         for figure in lacking
     ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
-    notes = (*differing_partitions(measurement.rounds), *filling_notes({measurement.scenario.name: measurement}))
+    notes = (
+        *differing_partitions(measurement.rounds),
+        *differing_topics(measurement.rounds),
+        *filling_notes({measurement.scenario.name: measurement}),
+    )
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")

@@ -11,14 +11,15 @@ from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import Field, GetPydanticSchema
 
 from perfgate import model
-from perfgate.model.declared import LINKS
-from perfgate.model.metrics import Amount, Count
+from perfgate.model.declared import LINKS, PART_NAME
+from perfgate.model.metrics import PER_PART_METRICS, Amount, Count
 from perfgate.model.structured import strict
 from perfgate.model.system import SYSTEMS, VERSION_FACTS
 
 SCHEMA: Literal[7] = 7
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
-METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS])
+PARTS = (rf"part\.{PART_NAME}\.{re.escape(name)}" for name in PER_PART_METRICS)
+METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS, *PARTS])
 KINDS = ("embedded", "containers", "brokers")
 MACHINE = ("cpu_model", "cores", "memory_mib", "kernel", "python", "confluent_kafka", "librdkafka", "commit")
 
@@ -77,6 +78,7 @@ class Declared:
     consumers: model.Consumers | None
     added_rtt_ms: int
     client_version: str = ""
+    beside: tuple[model.Part, ...] = ()
     refusal: str = ""
     fault: model.Fault | None = None
 

@@ -17,7 +17,7 @@ from typing import Any
 from perfgate.judge.rounds import spoilt
 from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Scenario, Verdict, metric_info
-from perfgate.model.metrics import LATENCY_QUANTILES, METRICS, ROLES
+from perfgate.model.metrics import LATENCY_QUANTILES, METRICS, ROLES, part_of
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of, version_of
@@ -239,12 +239,13 @@ def exported(metric: str) -> Exported:
     """Return how a metric stands there.
 
     latency_ms.p99: kafka_perf_gate_latency_seconds{quantile="0.99"}, values multiplied by 0.001; the largest is the
-    quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Raises KeyError for an unknown
-    metric.
+    quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Of a load beside a scenario's:
+    kafka_perf_gate_part_latency_seconds{part="noisy",quantile="0.99"}. Raises KeyError for an unknown metric.
     """
     info = metric_info(metric)
     if info is None:
         raise KeyError(metric)
+    load, metric = part_of(metric)
     endings, unit, factor = UNITS.get(info.unit, ((info.unit,), info.unit, 1.0))
     stem, _, part = metric.partition(".")
     timed = f"{stem}.p99" in METRICS
@@ -259,6 +260,8 @@ def exported(metric: str) -> Exported:
         stem = f"{stem}_{part}"  # an average is no quantile, and a summary has nothing else
     elif part:
         labels = {"broker" if part.isdigit() else "role" if part in ROLES else "aggregate": part}
+    if load:
+        stem, labels = f"part_{stem}", {"part": load, **labels}
     return Exported(stem=stem, unit=unit, factor=factor, labels=labels)
 
 
@@ -289,6 +292,9 @@ def _figures(
 
 def _words(metric: str) -> str:
     """Return what a metric's family is, without the name of one quantile or aggregate."""
+    load, metric = part_of(metric)
+    if load:
+        return f"{_words(metric)}, of a load beside the scenario's"
     info = metric_info(metric)
     assert info is not None
     stem, _, part = metric.partition(".")

@@ -43,7 +43,7 @@ class LiveLoad(Generic[C]):
         try:
             yield name
         finally:
-            self.topics.delete(name)
+            self.topics.delete(name, scenario.topic.count)
 
     def spec(self, scenario: Scenario, topic: str, *, window_s: float = 2.0, warmup_max_s: float = 2.0) -> LoadSpec:
         """Return a round of this row."""
@@ -58,13 +58,15 @@ class LiveLoad(Generic[C]):
             warmup_max_s=warmup_max_s,
         )
 
-    def observer(self, topic: str, partitions: int, *, edge: Callable[[], None] = lambda: None) -> Observer:
+    def observer(
+        self, topic: str, partitions: int, count: int = 1, *, edge: Callable[[], None] = lambda: None
+    ) -> Observer:
         """Return an observer that hears of the window's edges."""
         return Observer(
             edge=lambda _at: edge(),
             check=self.cluster.check,
             progress=lambda phase, last: None,
-            written=lambda: sum(self.topics.end_offsets(topic, partitions)),
+            written=lambda: sum(self.topics.end_offsets(topic, partitions, count)),
         )
 
     def run(
@@ -72,9 +74,10 @@ class LiveLoad(Generic[C]):
     ) -> tuple[LoadResult, int]:
         """Run one round; return its result and the topic's end offsets added up."""
         with self.topic(scenario) as topic:
-            observer = self.observer(topic, scenario.topic.partitions, edge=edge)
+            topics = scenario.topic
+            observer = self.observer(topic, topics.partitions, topics.count, edge=edge)
             result = driver.run(self.spec(scenario, topic, window_s=window_s), observer)
-            return result, sum(self.topics.end_offsets(topic, scenario.topic.partitions))
+            return result, sum(self.topics.end_offsets(topic, topics.partitions, topics.count))
 
 
 def row(base: Scenario, **changes: object) -> Scenario:

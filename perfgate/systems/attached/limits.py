@@ -53,14 +53,17 @@ def beyond_limits(limits: Limits, scenario: Scenario, *, of_transactions: str) -
 
     The rate of a capped load and of a ramp is lowered to the limits instead. `of_transactions`: what they leave behind.
     """
-    partitions = scenario.topic.partitions * scenario.topic.replication_factor
+    loads = (scenario, *scenario.parts)
+    if (topics := sum(load.topic.count for load in loads)) > limits.topics:
+        return f"it has {topics:,} topics, and the file allows {limits.topics:,} ([limits] topics)"
+    partitions = sum(load.topic.in_all * load.topic.replication_factor for load in loads)
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"
     if scenario.load.times_out and not limits.time_outs:
         return "it offers more than brokers take, so that sends time out: the file must say [limits] time-outs = true"
     if scenario.transaction_ms and not limits.transactions:
         return f"{of_transactions}: the file must say [limits] transactions = true"
-    fixed = scenario.load.fixed_rate
+    fixed = scenario.load.fixed_rate or scenario.beside  # of loads beside one another none is lowered
     if fixed and scenario.offered_bytes_per_s > limits.bytes_per_s:
         return (
             f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
@@ -71,7 +74,7 @@ def beyond_limits(limits: Limits, scenario: Scenario, *, of_transactions: str) -
     reads_all = isinstance(scenario, FaultScenario) or not scenario.load.sends or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:
         return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
-    read = scenario.load.most_rate * scenario.logged_bytes * scenario.groups
+    read = sum(load.load.most_rate * load.logged_bytes * load.groups for load in loads)
     if fixed and read > limits.read_bytes_per_s:
         return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
     return None

@@ -36,6 +36,8 @@ class Outstanding:
     configs: list[dict[str, Any]] = field(default_factory=list)
     """Broker settings that were changed: broker, name, the value before (None: it was not set), the effective one then,
     and the run's own."""
+    quotas: set[str] = field(default_factory=set)
+    """Client ids of the run's own that have a quota."""
     away: dict[int, Away] = field(default_factory=dict)
     """Brokers that a fault took away, by id."""
 
@@ -46,6 +48,10 @@ class Outstanding:
                 self.topics[topic] = entry.get("id", "")
             case {"gone": topic}:
                 self.topics.pop(topic, None)
+            case {"quota": client_id}:
+                self.quotas.add(client_id)
+            case {"no quota": client_id}:
+                self.quotas.discard(client_id)
             case {"restored": broker, "name": name}:
                 self.configs = [each for each in self.configs if (each["broker"], each["name"]) != (broker, name)]
             case {"restored": _}:
@@ -87,6 +93,7 @@ class Leftover(Outstanding):
         days = (time.time() - self.notes.noted_at) / 86_400
         what = [f"broker {broker} away ({back})" for broker, (_, back, _) in self.away.items()]
         what += [f"{change['name']} of broker {change['broker']} changed" for change in self.configs]
+        what += [f"a quota of client {client_id}" for client_id in sorted(self.quotas)]
         what += [f"topic {name}" for name in self.topics]
         return f"run {self.run_id} of host {self.machine.host}, {days:.1f} days ago: {', '.join(what) or 'nothing'}"
 
@@ -128,6 +135,14 @@ class Manifest:
     def restored(self, broker: str, name: str) -> None:
         """Note that the setting is no longer this run's."""
         self._undone({"restored": broker, "name": name})
+
+    def limits(self, client_id: str) -> None:
+        """Note that a client id of the run's own is about to get a quota."""
+        self._before({"quota": client_id})
+
+    def unlimited(self, client_id: str) -> None:
+        """Note that it has none any more."""
+        self._undone({"no quota": client_id})
 
     def takes(self, broker: int, address: str, back: str) -> None:
         """Note that a fault is about to take a broker away, and the command that brings it back."""

@@ -24,7 +24,8 @@ CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-
 FAULT_TIMEOUT_S = 60.0
 MOST_BROKERS = 10_000
 USUAL_PARTITIONS = 300
-"""Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
+"""Of a round's topics, replicas counted, where a file states nothing: each round makes them anew."""
+USUAL_TOPICS = 10
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -33,15 +34,17 @@ UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB
 class Limits:
     """Limits of a run, replicas counted: bytes in all, bytes/s, how long; and when it stops at once.
 
-    `read_bytes_per_s`: of its consumers. `partitions`: of one topic. `under_replicated`: partitions anywhere in the
-    cluster. `error_rate`: share of failed sends. `transactions`: whether it may write in transactions, whose ids the
-    brokers keep for days. `time_outs`: whether scenarios may run that offer more than the brokers take.
+    `read_bytes_per_s`: of its consumers. `partitions`: of all topics of a round, as `topics` counts.
+    `under_replicated`: partitions anywhere in the cluster. `error_rate`: share of failed sends. `transactions`: whether
+    it may write in transactions, whose ids the brokers keep for days. `time_outs`: whether scenarios may run that offer
+    more than the brokers take.
     """
 
     total_bytes: float
     bytes_per_s: float
     read_bytes_per_s: float = math.inf
     partitions: int = USUAL_PARTITIONS
+    topics: int = USUAL_TOPICS
     most_s: float = math.inf
     under_replicated: int = 0
     error_rate: float = 0.0
@@ -187,6 +190,7 @@ def limits_of(table: Table) -> Limits:
         bytes_per_s=table.number("mib-per-s", 0, 0.001, 1e6) * MIB,
         read_bytes_per_s=table.number("read-mib-per-s", math.inf, 0.001, 1e6) * MIB,
         partitions=int(table.number("partitions", USUAL_PARTITIONS, 1, 1e6)),
+        topics=int(table.number("topics", USUAL_TOPICS, 1, 1e6)),
         most_s=table.number("minutes", math.inf, 1, 1e5) * 60,
         under_replicated=int(table.number("under-replicated-partitions", 0, 0, 1e6)),
         error_rate=table.number("produce-error-rate", 0, 0, 1),

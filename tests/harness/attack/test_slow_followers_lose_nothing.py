@@ -23,7 +23,7 @@ class Topics:
     def __init__(self, *looks: tuple[int, ...]) -> None:
         self.looks: Iterator[tuple[int, ...]] = iter(looks)
 
-    def end_offsets(self, _topic: str, _partitions: int) -> tuple[int, ...]:
+    def end_offsets(self, _topic: str, _partitions: int, _count: int = 1) -> tuple[int, ...]:
         return next(self.looks)
 
 
@@ -58,7 +58,7 @@ def test_after_a_fault_nobody_knows_what_is_due_and_the_end_has_to_stand_still()
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_round_that_was_measured_does_not_fail_for_leaders_that_nobody_tells(answers: bool) -> None:
-    def leaders(_topic: str) -> tuple[int, ...]:
+    def leaders(_topic: str, _count: int) -> tuple[int, ...]:
         if not answers:
             raise TargetError("asking for topic t: timed out")
         return (3, 1)

@@ -135,7 +135,7 @@ class Keeper:
         self._world, self._name = world, name
         self.ends: dict[str, list[int]] = {}
 
-    def create(self, name: str, spec: TopicSpec) -> None:
+    def create(self, name: str, spec: TopicSpec, progress: object = None) -> None:
         self._world.write(f"{self._name}: topic {name}")
         self._world.sleep(TOPIC_S)
         if refused := self._world.event(f"topic {name.split('-', 3)[-1]}"):
@@ -145,13 +145,13 @@ class Keeper:
     def exists(self, name: str) -> bool:
         return name in self.ends
 
-    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
+    def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
         return tuple(self.ends[name][:partitions])
 
-    def leaders(self, name: str) -> tuple[int, ...]:
+    def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         return tuple(1 for _ in self.ends[name])
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, count: int = 1, progress: object = None) -> None:
         self._world.write(f"{self._name}: topic {name} deleted")
         self._world.sleep(TOPIC_S)
         self.ends.pop(name, None)

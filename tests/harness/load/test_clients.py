@@ -117,6 +117,7 @@ class Echo(Common):
 
 
 SENDS = {
+    "topics": ["t"],
     "partitions": 3,
     "paced": True,
     "drain_s": 5.0,
@@ -246,6 +247,7 @@ class Shelf(Common):
 
 
 READS = {
+    "topics": ["t"],
     "partitions": 2,
     "producers": 1,
     "run": 7,

@@ -25,7 +25,7 @@ UNDER_WAY = 1_000
 @pytest.mark.parametrize("partitions", [1, 3, 8])
 def test_a_partition_that_stands_still_keeps_its_times(partitions: int) -> None:
     """All that may be under way waits in one of three partitions: the ring came round, and its p99 was too low."""
-    spec = {"partitions": partitions, "paced": True}
+    spec = {"topics": ["t"], "partitions": partitions, "paced": True}
     outcomes = Outcomes(spec, 0, Window(), Mock(), UNDER_WAY)
     numbers = np.arange(partitions * UNDER_WAY, dtype=np.uint64)
     outcomes.made(numbers, numbers.astype(np.float64))
@@ -39,7 +39,7 @@ def delays_ms(
     """Return how late records due then and handed over at `moment` are, in ms, after nothing could be meanwhile."""
     window = Window()
     window.set(0.0, 10.0)
-    outcomes = Outcomes({"partitions": 1, "paced": True}, 0, window, Mock(), UNDER_WAY)
+    outcomes = Outcomes({"topics": ["t"], "partitions": 1, "paced": True}, 0, window, Mock(), UNDER_WAY)
     found: list[float] = []
     monkeypatch.setattr(module, "now", lambda: moment)
     monkeypatch.setattr(outcomes._schedule_delay, "record", found.extend)
@@ -88,7 +88,7 @@ class Sent:
         self.window.set(10.0, 20.0)
         monkeypatch.setattr(module, "now", lambda: self.moment)
         client: Any = self.client
-        whole = {"partitions": 2, "paced": load == "paced", **spec}
+        whole = {"topics": ["t"], "partitions": 2, "paced": load == "paced", **spec}
         self.outcomes = Outcomes(whole, 0, self.window, client, UNDER_WAY)
         self._made = 0
 

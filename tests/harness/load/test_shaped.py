@@ -89,6 +89,7 @@ def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, m
     window.set(OPENS, OPENS + shape.seconds)
     for number in range(of):
         spec = {
+            "topics": ["t"],
             "partitions": 3,
             "paced": True,
             "history": str(tmp_path),

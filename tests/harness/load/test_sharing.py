@@ -60,22 +60,30 @@ def test_where_share_groups_are_not_measured() -> None:
 class Given:
     """A message of a share consumer's poll, or an error in its place."""
 
-    def __init__(self, value: bytes | None, place: tuple[int, int], times: int = 1, error: object = None) -> None:
+    def __init__(
+        self, value: bytes | None, place: tuple[int, int], times: int = 1, error: object = None, topic: str = "t"
+    ) -> None:
         self.value, self.partition, self.offset = lambda: value, lambda: place[0], lambda: place[1]
-        self.delivery_count, self.error = lambda: times, lambda: error
+        self.delivery_count, self.error, self.topic = lambda: times, lambda: error, lambda: topic
 
 
 def test_what_a_poll_gives_comes_as_rows_whose_values_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     error = KafkaError(KafkaError._ALL_BROKERS_DOWN)
     polls = iter(
         [
-            [Given(b"first", (2, 7)), Given(None, (0, 3)), Given(None, (0, 0), error=error), Given(b"2nd", (1, 9), 2)],
+            [
+                Given(b"first", (2, 7)),
+                Given(None, (0, 3)),
+                Given(None, (0, 0), error=error),
+                Given(b"2nd", (1, 9), 2, topic="u"),
+            ],
             [Given(None, (0, 0), error=error)],
         ]
     )
     monkeypatch.setattr(sharing, "ShareConsumer", Mock(return_value=Mock(poll=lambda _: next(polls))))
     monkeypatch.setattr(sharing, "AdminClient", Mock(return_value=Mock(incremental_alter_configs=lambda *_, **__: {})))
-    member = sharing.ShareMember({"topic": "t", "client": {"group.id": "g", "bootstrap.servers": "b:1"}}, 0)
+    client = {"group.id": "g", "bootstrap.servers": "b:1"}
+    member = sharing.ShareMember({"topics": ["t", "u"], "partitions": 6, "client": client}, 0)
     found: list[tuple[int, int, int, bytes]] = []
 
     def hear(rows: Rows, _heard: Moments) -> None:
@@ -84,7 +92,7 @@ def test_what_a_poll_gives_comes_as_rows_whose_values_can_be_read(monkeypatch: p
             found.append((int(row["err"]), int(row["partition"]), int(row["offset"]), value))
 
     assert member.take(hear) == 3
-    assert found == [(0, 2, 7, b"first"), (0, 0, 3, b""), (0, 1, 9, b"2nd")]
+    assert found == [(0, 2, 7, b"first"), (0, 0, 3, b""), (0, 4, 9, b"2nd")], "partitions are numbered over all topics"
     assert member.take(hear) == 0
     assert len(found) == 3
     assert (member.redelivered, dict(member.failed)) == (1, {"_ALL_BROKERS_DOWN": 2})

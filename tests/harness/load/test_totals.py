@@ -15,6 +15,7 @@ SENT = {
     "acked_by_partition": [1, 1],
     "markers_by_partition": [2, 0],
     "latency_by_partition": [0, 1, 1],
+    "latency_by_topic": [1, 1],
 }
 READING = ("read", "received", "foreign", "corrupt", "duplicated", "reordered", "redelivered", "negative_latencies")
 RECEIVED = {
@@ -39,6 +40,7 @@ def test_every_count_of_every_process_is_added_up() -> None:
     assert added.sent.acked_by_partition == [3, 3]
     assert added.sent.markers_by_partition == [6, 0]
     assert added.sent.latency_by_partition == [0, 3, 3]
+    assert added.sent.latency_by_topic == [3, 3]
     assert added.cpu_cores == 3.0
 
 

@@ -34,8 +34,8 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     created: list[str] = []
     deleted: list[str] = []
     outcomes: list[Exception | None] = [LoadError("only 4 of 10"), None]
-    monkeypatch.setattr(Topics, "create", lambda _self, name, _spec: created.append(name))
-    monkeypatch.setattr(Topics, "delete", lambda _self, name: deleted.append(name))
+    monkeypatch.setattr(Topics, "create", lambda _self, name, *_: created.append(name))
+    monkeypatch.setattr(Topics, "delete", lambda _self, name, *_: deleted.append(name))
 
     def fill(_self: object, _spec: object, _observer: object) -> None:
         if error := outcomes.pop(0):

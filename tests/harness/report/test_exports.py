@@ -67,7 +67,8 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 def test_every_metric_has_a_series_of_its_own_in_base_units() -> None:
-    every = [exported(metric) for metric in (*METRICS, "broker_cpu_cores.1", "broker_cpu_cores.bookies")]
+    more = ("broker_cpu_cores.1", "broker_cpu_cores.bookies", "part.noisy.latency_ms.p99", "part.other.latency_ms.p99")
+    every = [exported(metric) for metric in (*METRICS, *more)]
     assert len({(one.named(), *one.labels.items()) for one in every}) == len(every)
     for one in every:
         assert one.named().endswith(f"_{one.unit}")

@@ -119,6 +119,8 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "transaction_ms": 0.0,
                 "sizes": None,
                 "keys": {**entry["declared"]["keys"], "exponent": 0.0, "share": 0.0},
+                "beside": [],
+                "topic": {**entry["declared"]["topic"], "count": 1},
                 "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "home": "", "security": "plaintext"},
             },
             "rounds": [
@@ -127,6 +129,8 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "steps": [],
                     "hosts": [],
                     "partitions": [],
+                    "topics": [],
+                    "beside": [],
                     "broker_cpu_over_time": {},
                     "untold": {},
                     "growth": 1.0,

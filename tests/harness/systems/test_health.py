@@ -133,7 +133,7 @@ def test_nothing_is_written_to_another_cluster(
     """It has brokers 1 and 2 as well; and what it does not have counted as put back."""
     made = cluster(config={"num.io.threads": 16})
     topics = made.topics()
-    topics._admin, topics._made = Mock(), {"kpg-r-1"}
+    topics._admin, topics._made = Mock(), {"kpg-r-1": 1}
     told = ["prod"]
     monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: told[0])
     broker.values.clear()
@@ -152,7 +152,7 @@ def test_nothing_is_written_to_another_cluster(
     assert not broker.values
     assert topics._admin.mock_calls == []
     assert left_in(tmp_path) == ["r.jsonl"], "the next start on the run's cluster has to see to it"
-    told[0], topics._made = "", set()
+    told[0], topics._made = "", {}
     assert made.close() == [], "that nobody tells is no difference"
 
 

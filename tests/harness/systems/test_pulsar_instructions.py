@@ -57,7 +57,7 @@ def test_producers_are_told_the_java_clients_defaults() -> None:
     (told,) = PULSAR.producers_of(spec_of(made({"batchingMaxMessages": "50"}))).values()
     client: Any = told["client"]
     assert told["system"] == "pulsar"
-    assert told["topic"] == TOPIC
+    assert told["topics"] == (TOPIC,)
     assert (told["buffer_bytes"], told["buffer_records"]) == (6_000 << 10, 6_000)
     assert client["batchingMaxMessages"] == "50"
     assert client["batchingMaxPublishDelayMicros"] == "1000"

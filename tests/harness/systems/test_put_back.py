@@ -13,8 +13,9 @@ import pytest
 from fixtures.book import Book
 from fixtures.live import put_back
 from perfgate.host.journal import claimed
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.attached.manifest import Manifest, leftovers
+from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.leftovers import KafkaCleaner as Cleaner
 from perfgate.systems.kafka.client import admin as admin_module
@@ -45,6 +46,44 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
     assert made.close() == []
     assert broker.values["2", "num.io.threads"] is None
     assert left_in(tmp_path) == []
+
+
+def test_a_quota_is_noted_before_it_is_set_and_removed_by_the_run_or_the_next_one(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed between both has left a note, and a removal that fails is tried again."""
+    quotas: dict[str, int] = {}
+    fails = [True]
+
+    def set_quota(_bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
+        if bytes_per_s is not None:
+            assert left_in(tmp_path) == ["r.jsonl"]
+            quotas[client_id] = bytes_per_s
+        elif fails[0]:
+            raise TargetError("no answer")
+        else:
+            quotas.pop(client_id, None)
+
+    monkeypatch.setattr(cluster_module, "set_quota", set_quota)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.set_quota", set_quota)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    made = cluster()
+    made.limit("kpg-r-a", 5)
+    assert made.close() == ["client kpg-r-a may still have a quota: no answer"]
+    fails[0] = False
+    assert made.close() == []
+    assert quotas == {}
+    killed = Manifest(tmp_path / "killed", cluster_id="c", run_id="k")
+    killed.limits("kpg-k-a")
+    killed.close()
+    quotas["kpg-k-a"] = 5
+    (left,) = leftovers(tmp_path / "killed", "c")
+    assert "a quota of client kpg-k-a" in left.text
+    fails[0] = True
+    assert "a quota of client kpg-k-a: no answer" in Cleaner(Mock(), Mock()).put_back(Mock(), [left])[0]
+    fails[0] = False
+    assert Cleaner(Mock(), Mock()).put_back(Mock(), [left]) == []
+    assert quotas == {}
 
 
 def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(

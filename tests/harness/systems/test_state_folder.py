@@ -137,7 +137,7 @@ def test_a_full_disk_keeps_nothing_from_being_put_back(
     made = cluster(f'kill = "true"\nstart = "touch {tmp_path}/up-{{broker}}"', {"num.io.threads": 16})
     made.faults.do("kill", 1)
     made.topics()._manifest.plans("kpg-x")
-    made.topics()._made.add("kpg-x")
+    made.topics()._made["kpg-x"] = 1
     full(made._manifest)
     assert made.close() == []
     assert (tmp_path / "up-1").exists()

@@ -16,7 +16,7 @@ from perfgate.load import engine
 from perfgate.measure.bench import Bench
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.measure.plan import at_most
-from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings
+from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Part, Tier, TopicSpec, settings
 from perfgate.model.declared import LINKS, Keys
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.load import Progress
@@ -28,7 +28,7 @@ from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.build import scenario
+from tests.harness.build import load_result, scenario, sent
 from tests.harness.build.real_brokers import FILE, target
 
 
@@ -139,6 +139,78 @@ def test_reading_is_bounded_where_the_file_says_so(
 
 
 @pytest.mark.parametrize(
+    ("topic", "limits", "refusal"),
+    [
+        (TopicSpec(partitions=1, replication_factor=1, count=10), "", None),
+        (TopicSpec(partitions=1, replication_factor=1, count=11), "", "it has 11 topics, and the file allows 10"),
+        (TopicSpec(partitions=1, replication_factor=1, count=11), "topics = 11", None),
+        (TopicSpec(partitions=31, replication_factor=1, count=10), "", "its topics have 310 partitions with replicas"),
+        (TopicSpec(partitions=11, replication_factor=3, count=10), "partitions = 329", "its topics have 330 "),
+        (TopicSpec(partitions=11, replication_factor=3, count=10), "partitions = 330", None),
+    ],
+)
+def test_topics_and_their_partitions_are_bounded_before_any_is_made(
+    tmp_path: Path, topic: TopicSpec, limits: str, refusal: str | None
+) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(f"{FILE}{limits}\n")
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    told = attached.cannot(replace(scenario(), topic=topic))
+    assert (told is None) is (refusal is None)
+    assert (told or "").startswith(refusal or "")
+
+
+@pytest.mark.parametrize(
+    ("part", "limits", "refusal"),
+    [
+        ({}, "", None),
+        ({"topic": TopicSpec(partitions=1, replication_factor=1, count=10)}, "", "it has 11 topics"),
+        ({"topic": TopicSpec(partitions=300, replication_factor=1)}, "", "its topics have 303 partitions"),
+        ({"load": Load(kind="capped", rate=1e6)}, "", "it offers "),
+        ({"quota_mib_per_s": 1.0}, "", "it sets a quota of a client id of its own: the file must say [broker-config]"),
+        ({"quota_mib_per_s": 1.0}, "[broker-config]\nallowed = true", None),
+        (
+            {"quota_mib_per_s": 1.0},
+            '[broker-config]\nallowed = true\n[client]\n"security.protocol" = "SSL"',
+            "its quota is set by Kafka's own tool, which cannot log in",
+        ),
+        ({"topic": TopicSpec(partitions=1, replication_factor=4)}, "", "of a load beside it: it needs 4 replicas"),
+        (
+            {"topic": TopicSpec(partitions=1, replication_factor=1, config=settings({"retention.ms": -1}))},
+            "",
+            "of a load beside it: a topic that cannot be deleted may keep",
+        ),
+    ],
+)
+def test_loads_beside_one_another_keep_the_limits_together(
+    tmp_path: Path, part: dict[str, Any], limits: str, refusal: str | None
+) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(f"{FILE}{limits}\n")
+    attached = ExternalTarget(
+        load_target(path, lambda stores: {}),
+        run_id="r",
+        manifests=tmp_path / "m",
+        note=print,
+        broker_config_allowed=True,
+    )
+    attached._brokers = dict.fromkeys((1, 2, 3), "kafka:9093")
+    one = Part(
+        **{
+            "name": "noisy",
+            "topic": TopicSpec(partitions=3, replication_factor=1),
+            "producer": (),
+            "record_bytes": 100,
+            "load": Load(kind="paced", rate=10.0),
+            **part,
+        }
+    )
+    told = attached.cannot(replace(scenario(), load=Load(kind="paced", rate=10.0), beside=(one,)))
+    assert (told is None) is (refusal is None), told
+    assert (told or "").startswith(refusal or "")
+
+
+@pytest.mark.parametrize(
     ("change", "refusal"),
     [
         ({"factor": (("cluster.brokers", "3"),)}, None),
@@ -223,6 +295,34 @@ def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
     one.hold_limits(backlog, Progress(at=0, attempted=1000, done=1000, failed=0))
     with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
         one.hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
+
+
+def test_loads_beside_one_another_are_metered_each_by_its_own_bytes() -> None:
+    meter = Meter(1e9)
+    one = LoadWatch(Mock(meter=meter, most_failed=0.1), Mock(), Mock())
+    noisy = Part(
+        name="noisy",
+        topic=TopicSpec(partitions=1, replication_factor=3),
+        producer=(),
+        record_bytes=85,
+        load=Load(kind="capped", rate=1.0),
+    )
+    row = replace(scenario(), beside=(noisy,))
+    done = {"producer-1": 10, "noisy-producer-1": 4, "noisy-producer-2": 6, "noisy-consumer-1": 99}
+    one.hold_limits(row, Progress(at=0, attempted=10, done=10, failed=0, by_process=done))
+    meter.begin()
+    assert meter.written == 10 * scenario().logged_bytes + 10 * 100 * 3
+    sides = (
+        load_result(sent=sent(attempted=10, acked=10)),
+        load_result(sent=sent(attempted=40, acked=30, failed={"x": 5})),
+    )
+    one.hold_outcome(row, replace(sides[0], beside=(sides[1],)))
+    meter.begin()
+    assert meter.written == 2 * 10 * scenario().logged_bytes + (10 + 30) * 100 * 3
+    with pytest.raises(TargetError, match=r"6 of 50 sends failed: x"):
+        one.hold_outcome(
+            row, replace(sides[0], beside=(load_result(sent=sent(attempted=40, acked=30, failed={"x": 6})),))
+        )
 
 
 def test_two_sides_that_take_turns_are_metered_each_by_its_own_bytes() -> None:

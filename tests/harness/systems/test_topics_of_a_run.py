@@ -64,10 +64,47 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("answers", "left"),
+    [
+        ([None, KafkaError.POLICY_VIOLATION, None], []),
+        ([KafkaError.POLICY_VIOLATION, KafkaError._TIMED_OUT, None], ["kpg-x-000", "kpg-x-001", "kpg-x-002"]),
+    ],
+)
+def test_of_several_topics_none_stays_where_one_is_refused(
+    tmp_path: Path, answers: list[int | None], left: list[str]
+) -> None:
+    """Where an answer got lost all stay noted, and are deleted in the end."""
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    topics = JournaledTopics(Cluster(), manifest)  # type: ignore[arg-type]
+    names = [f"kpg-x-{number:03d}" for number in range(3)]
+    deleted: list[str] = []
+
+    def delete_topics(names: list[str], **_: object) -> dict[str, Any]:
+        deleted.extend(names)
+        return {name: Mock() for name in names}
+
+    said = [None if code is None else KafkaException(KafkaError(code)) for code in answers]
+    replies = {name: Mock(result=Mock(side_effect=error)) for name, error in zip(names, said, strict=True)}
+    topics._admin = Mock(
+        create_topics=Mock(return_value=replies),
+        delete_topics=delete_topics,
+        list_consumer_groups=Mock(return_value=Mock(result=Mock(return_value=Mock(valid=[])))),
+    )
+    with pytest.raises(BrokersFailedError if left else TopicRefusedError):
+        topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1, count=3))
+    assert deleted == ([] if left else ["kpg-x-000", "kpg-x-002"])
+    deleted.clear()
+    assert topics.delete_all() == []
+    assert deleted == left
+    manifest.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[TopicSpec] = []
     monkeypatch.setattr(
-        "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec: asked.append(spec)
+        "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec, _progress: asked.append(spec)
     )
     monkeypatch.setattr(
         "perfgate.systems.kafka.attached.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")

@@ -28,6 +28,7 @@ from perfgate.systems.kafka.client.admin import (
     told_of,
 )
 from perfgate.systems.kafka.client.live_settings import LiveSettings
+from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe import MetadataWatch
@@ -76,6 +77,8 @@ class ExternalCluster(AttachedCluster):
         )
         self._topics = JournaledTopics(self, manifest, self._require_same)
         self._changed: list[_Changed] = []
+        self._limited: set[str] = set()
+        """Client ids that have a quota."""
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         allowed = self._described.limits.under_replicated
@@ -129,8 +132,29 @@ class ExternalCluster(AttachedCluster):
         self._manifest.changes(broker, name, before, effective, value)
         self._changed.append(_Changed(broker, name, before, effective, value))
 
-    def _put_settings_back(self) -> list[str]:
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Set a quota of the run's own client id, noted before; `close` removes it. Raises TargetError."""
+        self._require_same(self._admin)
+        self._manifest.limits(client_id)
+        self._limited.add(client_id)
+        set_quota(self._described.bootstrap, client_id, bytes_per_s)
+
+    def _remove_quotas(self) -> list[str]:
         left = []
+        for client_id in sorted(self._limited):
+            try:
+                self._require_same(self._admin)
+                set_quota(self._described.bootstrap, client_id, None)
+            except Exception as error:  # whatever it is, the next step is tried
+                left.append(f"client {client_id} may still have a quota: {error}")
+            else:
+                self._limited.discard(client_id)
+                with suppress(TargetError):  # a full disk keeps nothing else changed
+                    self._manifest.unlimited(client_id)
+        return left
+
+    def _put_settings_back(self) -> list[str]:
+        left = self._remove_quotas()
         for change in reversed(list(self._changed)):
             broker, name, before, effective, value = change
             was = "not set" if before is None else before

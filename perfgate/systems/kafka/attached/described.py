@@ -36,7 +36,7 @@ _LEGAL = {
     "topic-prefix client zones limits broker-config prometheus faults",
     "zones": "cross-zone",
     "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
-    "limits": "bytes mib-per-s read-mib-per-s partitions minutes under-replicated-partitions produce-error-rate "
+    "limits": "bytes mib-per-s read-mib-per-s topics partitions minutes under-replicated-partitions produce-error-rate "
     "transactions time-outs",
     "broker-config": "allowed",
 }

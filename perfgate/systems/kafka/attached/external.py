@@ -161,6 +161,8 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
             )
         ):
             return reason
+        if why := next((why for part in scenario.parts if (why := self.cannot(part))), None):
+            return f"of a load beside it: {why}"
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
         reason = reason or beyond(self._described.limits, scenario)
         tried = self._trial is not None and not (reason or scenario.refusal)

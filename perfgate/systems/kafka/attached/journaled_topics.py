@@ -9,6 +9,7 @@ from dataclasses import replace
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import TopicSpec, settings
+from perfgate.model.declared import topic_names
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.target import Cluster
 from perfgate.systems.attached.manifest import Manifest
@@ -28,40 +29,48 @@ class JournaledTopics(Topics):
         """`require` raises TargetError when a client talks with other brokers than those of the run."""
         super().__init__(cluster)
         self._manifest, self._require = manifest, require
-        self._made: set[str] = set()
+        self._made: dict[str, int] = {}
+        """How many topics there are of each name."""
 
-    def create(self, name: str, spec: TopicSpec) -> None:
-        """Create the topic with a retention of an hour. Raises TopicRefusedError, also when there is one already.
+    def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Create the topics with a retention of an hour. Raises TopicRefusedError, also when there is one already.
 
-        Raises TargetError where it cannot be noted, and where other brokers than the run's would be asked.
+        Raises TargetError where one cannot be noted, and where other brokers than the run's would be asked.
         """
         retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
         self._require(self._admin)
-        self._manifest.plans(name)
-        self._made.add(name)
+        names = topic_names(name, spec.count)
+        for topic in names:
+            self._manifest.plans(topic)
+        self._made[name] = spec.count
         try:
-            super().create(name, replace(spec, config=retention))
+            super().create(name, replace(spec, config=retention), progress)
         except TopicRefusedError as refused:
-            if is_answer(refused.__cause__):  # else it may be there all the same, and is deleted in the end
-                self._made.discard(name)
-                self._manifest.gone(name)
+            if is_answer(refused.__cause__):  # else one may be there all the same, and is deleted in the end
+                self._forget(name)
             raise
-        self._manifest.made(name, topic_ids(self._admin, [name]).get(name, ""))
+        ids = topic_ids(self._admin, names)
+        for topic in names:
+            self._manifest.made(topic, ids.get(topic, ""))
 
-    def delete(self, name: str) -> None:
-        """Delete the topic, and the consumer groups named after it; one that is gone already is none."""
+    def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Delete the topics, and the consumer groups named after them; one that is gone already is none."""
         self._require(self._admin)  # another cluster would say that it is gone
-        super().delete(name)
-        self._made.discard(name)
+        super().delete(name, count, progress)
         with suppress(TargetError):  # a full disk keeps no other topic there
-            self._manifest.gone(name)
+            self._forget(name, count)
+
+    def _forget(self, name: str, count: int = 0) -> None:
+        """Note that these topics are gone, or were never made. Raises TargetError."""
+        for topic in topic_names(name, self._made.pop(name, count)):
+            self._manifest.gone(topic)
 
     def delete_all(self) -> list[str]:
         """Delete what is still there of this run; return what could not be deleted, in words."""
         left = []
-        for name in sorted(self._made):
+        for name, count in sorted(self._made.items()):
             try:
-                self.delete(name)
+                self.delete(name, count)
             except Exception as error:  # whatever it is, the next one is tried
                 left.append(f"topic {name} may still be there: {error}")
         return left

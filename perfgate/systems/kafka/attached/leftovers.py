@@ -13,6 +13,7 @@ from perfgate.systems.attached.leftovers import Cleaner
 from perfgate.systems.attached.manifest import Leftover
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, sees_all_topics, topic_ids
+from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
@@ -29,11 +30,19 @@ class KafkaCleaner(Cleaner[AdminClient]):
         return cluster_id_at(address, self._described.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
-        """Put settings back, the last one changed first, and delete topics, those known by id, or by name and content.
+        """Remove quotas, put settings back, the last one changed first, and delete topics.
 
-        A setting that another client has changed since is theirs; one of a broker that is no more is dropped.
+        Topics are those known by id, or by name and content. A setting that another client has changed since is theirs;
+        one of a broker that is no more is dropped.
         """
         left = []
+        for client_id in sorted(leftover.quotas):
+            try:
+                set_quota(self._described.bootstrap, client_id, None)
+            except FAILURES as error:
+                left.append(f"a quota of client {client_id}: {error}")
+            else:
+                self._note(f"removed the quota of client {client_id}, set by run {leftover.run_id}")
         for change in reversed(leftover.configs):
             broker, name = str(change["broker"]), str(change["name"])
             try:

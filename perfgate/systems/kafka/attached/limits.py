@@ -21,6 +21,7 @@ from perfgate.systems.attached.limits import (
 )
 from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.client.quotas import cannot_set
 
 MOST_KEPT_H = 8
 """Retention where the topic cannot be deleted: twice as long as endurance-4h lasts."""
@@ -50,6 +51,11 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
     topic = dict(scenario.topic.config)
     wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
+    if any(part.quota_mib_per_s for part in scenario.beside):
+        if not broker_config_allowed:
+            return f"it sets a quota of a client id of its own: {wanted}"
+        if unset := cannot_set(described.client):
+            return unset
     for name, value in scenario.cluster.config:
         if reason := never_of_brokers(name, value):
             return reason

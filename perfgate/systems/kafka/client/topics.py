@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetada
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import SAME_ZONE, Settings, TopicSpec
+from perfgate.model.declared import topic_names
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.secret import revealed
 from perfgate.model.target import PREFIX as PREFIX
@@ -21,6 +22,8 @@ from perfgate.systems.kafka.client.iam import with_tokens
 
 REQUEST_TIMEOUT_S = 20
 READY_TIMEOUT_S = 60
+AT_A_TIME = 100
+"""Topics of one request. Each batch has the bounds of a lone topic, so that 1,000 take ten times as long at most."""
 LEADER_MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -104,6 +107,11 @@ def answer(reply: Future[Any], doing: str) -> Any:
         raise failure_of(error, doing) from error
 
 
+def _batches(names: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield AT_A_TIME names at a time, each batch with how many came before it."""
+    return ((at, names[at : at + AT_A_TIME]) for at in range(0, len(names), AT_A_TIME))
+
+
 _LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
@@ -112,24 +120,45 @@ class Topics:
         self._cluster = cluster
         self._admin = self._new_client()
 
-    def create(self, name: str, spec: TopicSpec) -> None:
-        """Create the topic and wait until every partition answers through a leader with all its replicas in sync.
+    def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Create the topics and wait until every partition answers through a leader with all its replicas in sync.
 
-        Raises TopicRefusedError with the broker's own words when it refuses, BrokersFailedError when none answers.
+        `progress` is told how many of several there are. Raises TopicRefusedError with the broker's own words when it
+        refuses, none of them stays then; BrokersFailedError when none answers.
         """
-        done = self._admin.create_topics([new_topic(name, spec)], request_timeout=REQUEST_TIMEOUT_S)
-        try:
-            answer(done[name], f"creating topic {name} ({spec})")
-        except TargetError as error:
-            self._cluster.check()
-            refusal = refusal_in(error)
-            if refusal is None or not is_answer(error):
+        names, made = topic_names(name, spec.count), list[str]()
+        for at, some in _batches(names):
+            if len(names) > 1:
+                progress(f"creating its topics, {at:,} of {len(names):,}")
+            try:
+                self._create(some, spec, made)
+            except TopicRefusedError:
+                self._delete(made)
                 raise
-            raise TopicRefusedError(str(error), refusal.name()) from error
-        failure = f"topic {name}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
-        ask = partial(self._require_in_sync, name, spec)
-        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
-        self.end_offsets(name, spec.partitions)
+        self.end_offsets(name, spec.partitions, spec.count)
+
+    def _create(self, names: Sequence[str], spec: TopicSpec, made: list[str]) -> None:
+        """Create these topics, of which those that the brokers have made are added to `made`."""
+        done = self._admin.create_topics([new_topic(name, spec) for name in names], request_timeout=REQUEST_TIMEOUT_S)
+        failures = []
+        for name in names:
+            try:
+                answer(done[name], f"creating topic {name} ({spec})")
+            except TargetError as error:
+                failures.append(error)
+            else:
+                made.append(name)
+        if failures:
+            # An answer that got lost may have made its topic: that one decides.
+            failure = next((one for one in failures if not is_answer(one)), failures[0])
+            self._cluster.check()
+            refusal = refusal_in(failure)
+            if refusal is None or not is_answer(failure):
+                raise failure
+            raise TopicRefusedError(str(failure), refusal.name()) from failure
+        never = f"topic {names[0]}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
+        ask = partial(self._require_in_sync, names, spec)
+        poll_until(never, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
     def exists(self, name: str) -> bool:
         try:
@@ -137,12 +166,16 @@ class Topics:
         except KafkaException as error:
             raise failure_of(error, "listing the topics", asked=True) from error
 
-    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
-        """Return every partition's end offset (records since the topic was created).
+    def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
+        """Return every partition's end offset (records since the topic was created), `partitions` of each topic.
 
         A broker that does not know yet that it leads is asked again, for READY_TIMEOUT_S at most.
         """
-        wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+        wanted = {
+            TopicPartition(topic, number): OffsetSpec.latest()
+            for topic in topic_names(name, count)
+            for number in range(partitions)
+        }
 
         def ends() -> tuple[int, ...]:
             replies = self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
@@ -159,16 +192,22 @@ class Topics:
         failure = f"the end offsets of {name} could not be read"
         return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
-    def leaders(self, name: str) -> tuple[int, ...]:
+    def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
-        partitions = self._described(name).partitions
-        return tuple(partitions[number].leader for number in sorted(partitions))
+        names = topic_names(name, count)
+        found = self._described(names)
+        if missing := [topic for topic in names if topic not in found]:
+            raise TargetError(f"asking for topic {missing[0]}: the brokers do not know it")
+        each = (found[topic].partitions for topic in names)
+        return tuple(partitions[number].leader for partitions in each for number in sorted(partitions))
 
-    def delete(self, name: str) -> None:
-        """Delete the topic, and the consumer groups named after it."""
-        done = self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
-        with _but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
-            answer(done[name], f"deleting topic {name}")
+    def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Delete the topics, and the consumer groups named after them; `progress` is told how many of several are."""
+        names = topic_names(name, count)
+        for at, some in _batches(names):
+            if count > 1:
+                progress(f"deleting its topics, {at:,} of {count:,}")
+            self._delete(some)
         listed = answer(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
         groups = [group.group_id for group in listed.valid if group.group_id.startswith(name)]
         if groups:
@@ -178,17 +217,31 @@ class Topics:
                 with _but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
                     answer(gone, f"deleting consumer group {group}")
 
-    def _require_in_sync(self, name: str, spec: TopicSpec) -> None:
-        topic = self._described(name)
-        whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
-        if topic.error is not None or not len(whole) == len(topic.partitions) == spec.partitions:
-            raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
+    def _delete(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        replies: Mapping[str, Future[Any]] = self._admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
+        for name in names:
+            with _but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
+                answer(replies[name], f"deleting topic {name}")
 
-    def _described(self, name: str) -> TopicMetadata:
+    def _require_in_sync(self, names: Sequence[str], spec: TopicSpec) -> None:
+        found = self._described(names)
+        for topic in (found.get(name) for name in names):
+            if topic is None:
+                raise NotYet("not every topic is known")
+            whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
+            if topic.error is not None or not len(whole) == len(topic.partitions) == spec.partitions:
+                raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
+
+    def _described(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
+        """Return what the brokers say of topics; where it is not a lone one, of all that there are."""
+        only = names[0] if len(names) == 1 else None
         try:
-            return self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
+            found: Mapping[str, TopicMetadata] = self._admin.list_topics(only, timeout=REQUEST_TIMEOUT_S).topics
         except KafkaException as error:
-            raise failure_of(error, f"asking for topic {name}", asked=True) from error
+            raise failure_of(error, f"asking for topic {names[0]}", asked=True) from error
+        return found
 
     def _new_client(self) -> AdminClient:
         return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())

@@ -7,10 +7,14 @@ import json
 import os
 import select
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from perfgate.load.clients import LoadClientError, UnansweredError
+from perfgate.load.memory import Pointers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib
@@ -38,11 +42,13 @@ class Client:
         self,
         kind: int,
         settings: Mapping[str, str],
-        topic: str,
+        topics: Sequence[str],
         on_stats: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         """Raises LoadClientError with librdkafka's words when a setting is refused."""
-        self.topic = topic.encode()
+        self.topics = [topic.encode() for topic in topics]
+        self.each = 0
+        """Partitions of each topic, once connected."""
         self._told_stats = on_stats
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
@@ -73,7 +79,10 @@ class Client:
             raise LoadClientError(text.value.decode())
         if by_iam:  # in a thread of librdkafka, whatever this client is busy with
             lib.rd_kafka_sasl_background_callbacks_enable(self.handle)
-        self.topic_handle = lib.rd_kafka_topic_new(self.handle, self.topic, None)
+        self.topic_handles = [lib.rd_kafka_topic_new(self.handle, topic, None) for topic in self.topics]
+        self._handles = np.sort(np.array(self.topic_handles, np.uint64))
+        self._first = np.zeros(len(topics), np.int32)
+        """Number of the first partition of each topic, in the order of their handles."""
         if kind == clib.CONSUMER:
             lib.rd_kafka_poll_set_consumer(self.handle)
             self.queue = lib.rd_kafka_queue_get_consumer(self.handle)
@@ -85,20 +94,46 @@ class Client:
         lib.rd_kafka_queue_io_event_enable(self.queue, self._wakes, b"!", 1)
 
     def connect(self, partitions: int) -> None:
-        """Learn where the topic's partitions are. Raises LoadClientError when they are not as many, or not in time."""
+        """Learn where the topics' partitions are: `partitions` in all.
+
+        Raises LoadClientError when they are not as many, or not in time.
+        """
+        self.each = partitions // len(self.topics)
+        self._first = (np.argsort(np.array(self.topic_handles, np.uint64)) * self.each).astype(np.int32)
         found = ctypes.POINTER(clib.Metadata)()
-        code = lib.rd_kafka_metadata(self.handle, 0, self.topic_handle, ctypes.byref(found), METADATA_TIMEOUT_MS)
+        # Without a handle of one: of all that this client has one of.
+        only = self.topic_handles[0] if len(self.topics) == 1 else None
+        code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(found), METADATA_TIMEOUT_MS)
         if code:
             cause = "; ".join(self.errors.values())
-            reason = f"no metadata of {self.topic.decode()}: {clib.error_text(code)} {cause}".rstrip()
+            reason = f"no metadata of {self.named}: {clib.error_text(code)} {cause}".rstrip()
             raise _failed(reason, code)
-        topic = found.contents.topics[0]
-        error, count = topic.err, topic.partition_cnt
+        there = [found.contents.topics[number] for number in range(found.contents.topic_cnt)]
+        known = {topic.name: (topic.err, topic.partition_cnt) for topic in there}
         lib.rd_kafka_metadata_destroy(found)
-        if error or count != partitions:
+        for topic in self.topics:
+            error, count = known.get(topic, (clib.ERR_UNKNOWN_TOPIC, 0))
             if error:
-                raise _failed(f"topic {self.topic.decode()}: {clib.error_text(error)}", error)
-            raise LoadClientError(f"topic {self.topic.decode()}: it has {count} partitions, not {partitions}")
+                raise _failed(f"topic {topic.decode()}: {clib.error_text(error)}", error)
+            if count != self.each:
+                raise LoadClientError(f"topic {topic.decode()}: it has {count} partitions, not {self.each}")
+
+    @property
+    def named(self) -> str:
+        """The topics, for a person."""
+        more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""
+        return self.topics[0].decode() + more
+
+    def place_of(self, partition: int) -> tuple[int, int]:
+        """Return the topic's index, and the partition's number in it, of a partition of all."""
+        return divmod(partition, self.each)
+
+    def read(self, pointers: Pointers) -> npt.NDArray[Any]:
+        """Return copies of messages; their partitions are numbered over all topics."""
+        rows = clib.read_messages(pointers)
+        if len(self.topics) > 1:
+            rows["partition"] += self._first[np.searchsorted(self._handles, rows["topic"])]
+        return rows
 
     def wait(self, seconds: float) -> None:
         """Wait until something lies in the queue, for `seconds` at most (microseconds count)."""

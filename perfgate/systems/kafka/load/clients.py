@@ -17,7 +17,7 @@ def sending(spec: Mapping[str, Any], number: int) -> Producer:
     _check_version(spec["client_path"])
     # What names this client to the transaction coordinator.
     own = {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
-    return Producer({**spec["client"], **own}, spec["topic"])
+    return Producer({**spec["client"], **own}, spec["topics"])
 
 
 def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
@@ -27,7 +27,7 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
         from perfgate.systems.kafka.load.sharing import ShareMember  # older clients have none
 
         return ShareMember(spec, number)
-    return Consumer(spec["client"], spec["topic"], spec["assigned"][number] if spec["assigned"] else None, counts)
+    return Consumer(spec["client"], spec["topics"], spec["assigned"][number] if spec["assigned"] else None, counts)
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:

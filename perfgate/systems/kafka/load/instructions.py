@@ -92,8 +92,8 @@ def consumers_of(spec: LoadSpec) -> Requests:
         return {}
     backlog = not scenario.load.sends
     store = {
-        "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.partitions)),
-        "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.partitions)),
+        "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.in_all)),
+        "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.in_all)),
     }
     at_end = {"fetch.wait.max.ms": END_WAIT_MS} if backlog else {}
     share = consumers.membership == "share"
@@ -118,6 +118,7 @@ def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
         "client": {
             **dict(spec.security),
             **client,
+            **({"client.id": spec.client_id} if spec.client_id else {}),
             "bootstrap.servers": spec.bootstrap,
             "allow.auto.create.topics": "false",
         },

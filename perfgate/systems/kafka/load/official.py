@@ -66,6 +66,10 @@ def inexpressible(scenario: Scenario) -> str | None:
     load, consumers = scenario.load, scenario.consumers
     if scenario.client_version:
         return f"the official tools are Java clients; the scenario asks for confluent-kafka {scenario.client_version}"
+    if scenario.beside:
+        return "the official tools make one load; the scenario has others beside it"
+    if scenario.topic.count > 1:
+        return "the official tools write to one topic, or read one; the scenario has several"
     if consumers is not None and consumers.membership == "share":
         return "this driver's consumers form no share group"
     if consumers is not None and consumers.groups > 1:

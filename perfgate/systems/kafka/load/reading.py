@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,11 @@ class Consumer(Client):
     redelivered = accepts = 0
 
     def __init__(
-        self, settings: Mapping[str, str], topic: str, assigned: list[int] | None, counts: Callable[[], bool]
+        self,
+        settings: Mapping[str, str],
+        topics: Sequence[str],
+        assigned: Sequence[int] | None,
+        counts: Callable[[], bool],
     ) -> None:
         """`assigned`: partitions; None: those that its group gives. `counts`: whether the window is open.
 
@@ -36,15 +40,15 @@ class Consumer(Client):
         self._pointers = np.zeros(BATCH, np.uint64)
         self.fetches = 0
         self.fetch_ms = 0.0
-        super().__init__(clib.CONSUMER, settings, topic, on_stats=self._take_stats)
+        super().__init__(clib.CONSUMER, settings, topics, on_stats=self._take_stats)
 
     def connect(self, partitions: int) -> None:
         super().connect(partitions)
         if self._assigned is not None:
-            with _Partitions(self.topic, self._assigned, clib.OFFSET_BEGINNING) as own:
+            with _Partitions(map(self._named, self._assigned), clib.OFFSET_BEGINNING) as own:
                 self._must(lib.rd_kafka_assign(self.handle, own), "assigning partitions")
             return
-        with _Partitions(self.topic, [clib.PARTITION_UNASSIGNED]) as topics:
+        with _Partitions((topic, clib.PARTITION_UNASSIGNED) for topic in self.topics) as topics:
             self._must(lib.rd_kafka_subscribe(self.handle, topics), "subscribing")
 
     def assignment(self) -> int:
@@ -57,7 +61,7 @@ class Consumer(Client):
             return 0
         heard, pointers = now(), self._pointers[:count]
         try:
-            hear(clib.read_messages(pointers), heard)
+            hear(self.read(pointers), heard)
         finally:
             for _ in map(clib.free_message, pointers.tolist()):
                 pass
@@ -69,7 +73,7 @@ class Consumer(Client):
             self._must(turn(self.handle, partitions), "resting" if rests else "reading on")
 
     def rewind(self, partition: int) -> None:
-        with _Partitions(self.topic, [partition], clib.OFFSET_BEGINNING) as partitions:
+        with _Partitions([self._named(partition)], clib.OFFSET_BEGINNING) as partitions:
             error = lib.rd_kafka_seek_partitions(self.handle, partitions, SEEK_TIMEOUT_MS)
             if error or partitions.contents.elems[0].err:
                 reason = f"partition {partition} could not be read from its start again"
@@ -78,6 +82,10 @@ class Consumer(Client):
     def close(self) -> None:
         if self._assigned is None:
             lib.rd_kafka_consumer_close(self.handle)
+
+    def _named(self, partition: int) -> tuple[bytes, int]:
+        topic, number = self.place_of(partition)
+        return self.topics[topic], number
 
     @contextmanager
     def _assigned_now(self) -> Iterator[Any]:
@@ -104,9 +112,10 @@ class Consumer(Client):
 class _Partitions:
     """librdkafka's list of partitions for one call."""
 
-    def __init__(self, topic: bytes, partitions: list[int], offset: int | None = None) -> None:
-        self._list = lib.rd_kafka_topic_partition_list_new(len(partitions))
-        for partition in partitions:
+    def __init__(self, partitions: Iterable[tuple[bytes, int]], offset: int | None = None) -> None:
+        """`partitions`: by topic and number."""
+        self._list = lib.rd_kafka_topic_partition_list_new(0)
+        for topic, partition in partitions:
             added = lib.rd_kafka_topic_partition_list_add(self._list, topic, partition)
             if offset is not None:
                 added.contents.offset = offset

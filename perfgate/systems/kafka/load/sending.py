@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.load.clients import Hear, Rows, TransactionError
+from perfgate.load.clients import BY_KEY, Hear, Rows, TransactionError
 from perfgate.load.schedule import now
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib
@@ -29,14 +29,20 @@ class Producer(Client):
     row = clib.MESSAGE
     FULL, PURGED, TIMED_OUT = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE, clib.TIMED_OUT
 
-    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+    def __init__(self, settings: Mapping[str, str], topics: Sequence[str]) -> None:
         """Raises LoadClientError with librdkafka's words when a setting is refused."""
-        super().__init__(clib.PRODUCER, settings, topic)
+        super().__init__(clib.PRODUCER, settings, topics)
+        self._by_key = 0
+        """Number of batches whose partitions keys have chosen."""
         self._pointers = np.zeros(POINTERS, np.uint64)
 
     def send(self, rows: Rows, partition: int) -> int:
-        taken = lib.rd_kafka_produce_batch(self.topic_handle, partition, clib.F_COPY, rows.ctypes.data, len(rows))
-        return int(taken)
+        if partition == BY_KEY:  # in one topic, and the next batch in the next topic
+            topic, self._by_key = self._by_key % len(self.topics), self._by_key + 1
+        else:
+            topic, partition = self.place_of(partition)
+        handle = self.topic_handles[topic]
+        return int(lib.rd_kafka_produce_batch(handle, partition, clib.F_COPY, rows.ctypes.data, len(rows)))
 
     def under_way(self) -> int:
         return int(lib.rd_kafka_outq_len(self.handle))
@@ -84,7 +90,7 @@ class Producer(Client):
 
     def _tell(self, hear: Hear, count: int) -> None:
         heard = now()
-        hear(clib.read_messages(self._pointers[:count]), heard)
+        hear(self.read(self._pointers[:count]), heard)
 
 
 class KafkaTransactions:

@@ -42,7 +42,10 @@ class ShareMember:
         """
         history = spec.get("history")
         self._journal = Journal(str(accepts_path(Path(history), number))) if history else None
-        self._topic: str = spec["topic"]
+        self._topics: list[str] = spec["topics"]
+        each = spec["partitions"] // len(self._topics)
+        self._first = {topic: number * each for number, topic in enumerate(self._topics)}
+        """Number of each topic's first partition over all topics."""
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
@@ -66,7 +69,7 @@ class ShareMember:
         try:
             for done in admin.incremental_alter_configs([group], request_timeout=ADMIN_TIMEOUT_S).values():
                 done.result()
-            self._consumer.subscribe([self._topic])
+            self._consumer.subscribe(self._topics)
         except KafkaException as error:
             raise LoadClientError(f"joining the share group: {error}") from None
 
@@ -101,7 +104,7 @@ class ShareMember:
         rows = np.zeros(len(records), ROW)
         rows["len"] = [len(value) for value in values]
         rows["payload"] = np.uint64(data.ctypes.data) + np.cumsum(rows["len"]) - rows["len"]
-        rows["partition"] = [record.partition() for record in records]
+        rows["partition"] = [self._first[record.topic()] + record.partition() for record in records]
         rows["offset"] = [record.offset() for record in records]
         hear(rows, heard)
         return len(records)
@@ -124,7 +127,8 @@ class ShareMember:
         """Journal the brokers' answers to the acceptance of these records."""
         rows = np.zeros(sum(map(len, offsets.values())), ACCEPT)
         rows["at"], rows["error"] = now(), refused.args[0].code() if refused else 0
-        rows["partition"] = [partition.partition for partition, taken in offsets.items() for _ in taken]
+        numbers = {place: self._first[place.topic] + place.partition for place in offsets}
+        rows["partition"] = [numbers[place] for place, taken in offsets.items() for _ in taken]
         rows["offset"] = [offset for taken in offsets.values() for offset in taken]
         assert self._journal is not None
         self._journal.write(rows)

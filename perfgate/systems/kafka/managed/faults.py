@@ -37,6 +37,11 @@ USER = JAVA.format(
     arguments='--bootstrap-server "$bootstrap" --alter --entity-type users --entity-name "$user" '
     '--add-config "$credential"',
 )
+QUOTA = JAVA.format(
+    tools="org.apache.kafka.tools.ConfigCommand kafka.admin.ConfigCommand",
+    arguments='--bootstrap-server "$bootstrap" --alter --entity-type clients --entity-name "$client" '
+    '--add-config "producer_byte_rate=$rate"',
+)
 METADATA = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 LAST_WORDS = 500
@@ -64,6 +69,10 @@ class KafkaTools(ABC):
     def add_user(self, user: str, credential: str) -> None:
         """Register a user by this SCRAM credential. Raises TargetError."""
         self.run_script(USER, {"user": user, "credential": credential})
+
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Have each broker take no more than this from producers of a client id. Raises TargetError."""
+        self.run_script(QUOTA, {"client": client_id, "rate": str(bytes_per_s)})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         moves = [{"topic": topic, "partition": n, "replicas": list(ids)} for n, ids in enumerate(replicas)]

@@ -120,6 +120,9 @@ class OwnCluster(ABC):
     def live_settings(self) -> LiveSettings:
         return LiveSettings(admin_client(self.bootstrap(SAME_ZONE), self.client_settings()), list(map(str, self._ids)))
 
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        self.faults.limit(client_id, bytes_per_s)
+
     def rtt_ms(self, link: Link) -> float:
         """Median over the brokers of one request's round trip; of a client's where listeners are secured."""
         if settings := self.client_settings():

@@ -101,6 +101,10 @@ class AttachedPulsar(AttachedCluster):
     def topics(self) -> TopicsOfRun:
         return self._topics
 
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Raise TargetError: no scenario with a quota is run here."""
+        raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
+
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
         return self._live()

@@ -137,18 +137,18 @@ class TopicsOfRun(Topics):
         super().__init__(cluster, admin, partial(dict, brokers))
         self._require = require
 
-    def create(self, name: str, spec: TopicSpec) -> None:
+    def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
         """See :meth:`Topics.create`. Raises TargetError where other brokers than the run's would be asked."""
         self._require()
         super().create(name, spec)
 
-    def leaders(self, name: str) -> tuple[int, ...]:
+    def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known, as to no superuser."""
         if not self._brokers():
             raise TargetError("which brokers there are is not known")
         return super().leaders(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         """See :meth:`Topics.delete`."""
         self._require()  # another cluster would say that it is gone
         super().delete(name)

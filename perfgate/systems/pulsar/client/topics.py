@@ -40,7 +40,11 @@ class Checked(Protocol):
 
 
 class Topics:
-    """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic."""
+    """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic.
+
+    There is one topic at a time (`topic.count` is a path of Kafka alone): its quorums are policies of the namespace,
+    which are put back when it is deleted.
+    """
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class Topics:
         self._before: dict[str, dict[str, object]] = {}
         """Policies as they were before a topic was made, by its name and their endpoint; None: not set."""
 
-    def create(self, name: str, spec: TopicSpec) -> None:
+    def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
         """Create the topic with its policies; wait until each partition has an owner, an open ledger with the quorums
         asked for, and the subscription that counts.
 
@@ -85,7 +89,7 @@ class Topics:
         """Return whether the brokers have a topic of this name."""
         return self._admin.partitions(TopicName.of(name)) > 0
 
-    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
+    def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
         """Return how many messages each partition has taken since it was created.
 
         The broker's own counter, where it counts all of them: the partition has one ledger, whose entries were all
@@ -105,14 +109,14 @@ class Topics:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             return tuple(pool.map(of, range(partitions)))
 
-    def leaders(self, name: str) -> tuple[int, ...]:
+    def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         """Return the broker that serves each partition now, -1 for none. Raises TargetError."""
         topic, known = TopicName.of(name), self._brokers()
         return tuple(
             owner_of(self._admin, topic.partition(number), known) for number in range(self._admin.partitions(topic))
         )
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         """Delete the topic and its subscriptions, then put the policies of its namespace back as `create` found them.
 
         A topic that is gone already is none.

@@ -88,6 +88,11 @@ class PulsarInstructions:
     def cannot(self, scenario: Scenario) -> str | None:
         if scenario.client_version:
             return "the load runs on the pulsar-client that is installed; client.version chooses one of Kafka's"
+        if scenario.beside or scenario.topic.count > 1:
+            return (
+                "several topics and loads beside one another are made on Kafka alone: on Pulsar a topic's quorums are "
+                "policies of the run's one namespace, which holds one topic at a time"
+            )
         if scenario.transaction_ms:
             return "libpulsar's C interface has no transactions"
         if scenario.load.sends and (reason := refuses(dict(scenario.producer), "producer")):

@@ -35,7 +35,7 @@ class PulsarReader(Client):
     def __init__(self, spec: Mapping[str, Any], number: int) -> None:
         """Raises LoadClientError when a setting is refused, or the client cannot be had."""
         self._settings = complete(spec["client"], "consumer")
-        super().__init__(self._settings, spec["topic"])
+        super().__init__(self._settings, spec["topics"][0])
         self._batch = batches()
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
         self._type: str = spec["subscription_type"]

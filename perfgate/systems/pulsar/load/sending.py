@@ -29,7 +29,7 @@ class PulsarSender(Client):
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """Raises LoadClientError when a setting is refused, or the client cannot be had."""
         self._settings = complete(spec["client"], "producer")
-        super().__init__(self._settings, spec["topic"])
+        super().__init__(self._settings, spec["topics"][0])
         self._batch = batches()
         self._slots = 0
         self._sender = c_void_p()

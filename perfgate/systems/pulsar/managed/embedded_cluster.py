@@ -195,6 +195,10 @@ class EmbeddedCluster:
     def live_settings(self) -> LiveSettings:
         return LiveSettings(self.admin, list(self.admin.web.urls))
 
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Raise TargetError: no scenario with a quota is run here."""
+        raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
+
     def rtt_ms(self, link: Link) -> float:
         """Median over the brokers of one round trip."""
         url = self.bootstrap(link).removeprefix("pulsar://").partition("#")[0]

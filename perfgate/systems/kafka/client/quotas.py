@@ -1,0 +1,52 @@
+"""Quotas of client ids on brokers of other owners, set and removed by Kafka's own tool.
+
+librdkafka has no request for them (AlterClientQuotas, KIP-546). The tool cannot log in with librdkafka's settings, so
+that brokers must take clients as anybody.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+
+from perfgate.host.java import find_java
+from perfgate.host.session import run_in_session
+from perfgate.model import ClusterSpec, Settings
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.java import jars_of, java_needed
+
+QUOTA = "producer_byte_rate"
+TOOL = "org.apache.kafka.tools.ConfigCommand"
+LAST_WORDS = 500
+TIMEOUT_S = 60
+
+
+@cache
+def cannot_set(client: Settings) -> str:
+    """Return why no quota can be set by a client with these settings; empty where it can."""
+    if dict(client).get("security.protocol", "plaintext").lower() != "plaintext":
+        return "its quota is set by Kafka's own tool, which cannot log in with librdkafka's settings"
+    try:
+        _command()
+    except ConfigurationError as error:
+        return f"its quota is set by Kafka's own tool: {error}"
+    return ""
+
+
+def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
+    """Have each broker take no more than this from producers of a client id; None: all again. Raises TargetError."""
+    change = ["--delete-config", QUOTA] if bytes_per_s is None else ["--add-config", f"{QUOTA}={bytes_per_s}"]
+    where = ["--bootstrap-server", bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client_id]
+    try:
+        code, output = run_in_session([*_command(), *where, *change], TIMEOUT_S)
+    except (ConfigurationError, subprocess.TimeoutExpired) as error:
+        raise TargetError(f"the quota of client {client_id}: {error}") from error
+    if code:
+        raise TargetError(f"the quota of client {client_id}: Kafka's tool failed: {output[-LAST_WORDS:]}")
+
+
+@cache
+def _command() -> tuple[str, ...]:
+    jars = jars_of(ClusterSpec())
+    java = find_java(java_needed(jars.version), what=f"the tools of Kafka {jars.version}")
+    return str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars.classpath, TOOL
