@@ -5,7 +5,7 @@ The sources are the documents of docs/catalogue.md.
 
 from dataclasses import replace
 
-from perfgate.model import KIB, Consumers, Load, Scenario, TopicSpec, settings, with_changes
+from perfgate.model import KIB, Consumers, Load, Part, Scenario, TopicSpec, settings, with_changes
 
 PAPER = Scenario(
     name="white-paper",
@@ -93,6 +93,33 @@ OVERLOAD = with_changes(
         ("producer.queue.buffering.max.messages", 12 * OVERLOAD_RATE),
         ("producer.queue.buffering.max.kbytes", 12 * OVERLOAD_RATE),
     ],
+)
+
+# 2,000 records/s of 1 KiB over all topics, whatever their number: what differs is where they go.
+TOPICS = replace(
+    PACED,
+    name="topics",
+    summary="records on a fixed schedule over several topics, three replicas, acks=-1",
+    load=Load(kind="paced", rate=2_000),
+    topic=TopicSpec(partitions=3, replication_factor=3),
+)
+
+# A neighbour that writes as much as brokers of two cores take beside the paced load, in large batches; its cap keeps it
+# from taking all.
+NOISY_PER_S = 30_000
+NEIGHBOURS = replace(
+    PACED,
+    name="neighbours",
+    summary="a paced load beside another one, which writes much more",
+    beside=(
+        Part(
+            name="noisy",
+            topic=TopicSpec(partitions=3, replication_factor=1),
+            producer=settings({"acks": 1, "batch.size": 16 * KIB, "linger.ms": 0}),
+            record_bytes=1_000,
+            load=Load(kind="capped", rate=NOISY_PER_S),
+        ),
+    ),
 )
 
 READING = Scenario(

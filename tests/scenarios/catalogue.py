@@ -8,6 +8,7 @@ from perfgate.model.sizes import read_sizes
 from tests.scenarios.bases import (
     DURABLE,
     END_TO_END,
+    NEIGHBOURS,
     OVERLOAD,
     PACED,
     PAPER,
@@ -18,6 +19,7 @@ from tests.scenarios.bases import (
     STRESS,
     TEXT,
     TOGETHER,
+    TOPICS,
     TRANSACTED,
     UNLIMITED,
     WIDE,
@@ -29,6 +31,9 @@ R2 = "Kafka stress test, Kafka 0.10.0.1"
 R3 = "Pulsar benchmark"
 R4 = "Kafka for high availability, Kafka 0.10.2"
 R5 = "Kafka benchmark and tools"
+R6 = "OpenMessaging Benchmark: 1-topic-1-partition-1kb, 100k-10-topics-3-partitions-1k, 100-topics-1-partitions-1kb"
+R7 = "Kroxylicious performance page, 0.20"
+QUOTA_MIB_PER_S = 2
 BYTES_PER_S = 300_000_000
 SMALL_BYTES, SMALL_PER_S = 50, 400_000
 """Brokers take more records of a few bytes than one generator makes (427,000 and 783,000/s of 20 and 10 B on two busy
@@ -503,6 +508,39 @@ FAMILIES: tuple[Family, ...] = (
         full={"knee-durable": {}},
         says={"knee-durable": "six partitions, two in sync at the least, a flush every second, no consumer"},
         source=f"{R3}; {R4}",
+    ),
+    family(
+        "topics",
+        "over how many topics the same records go: batches are smaller the more there are, so that a record costs more",
+        base=TOPICS,
+        varies="topic.count",
+        nightly={"topics-100": {"topic.count": 100, "topic.partitions": 1}},
+        full={
+            "topics-1": 1,
+            "topics-10": 10,
+            "topics-1-flat": {"topic.count": 1, "topic.partitions": 100},
+            "topics-1000": {"topic.count": 1_000, "topic.partitions": 1, "topic.replicas": 1},
+        },
+        says={
+            "topics-1": "one topic of three partitions",
+            "topics-10": "ten topics of three partitions",
+            "topics-100": "a hundred topics of one partition",
+            "topics-1-flat": "one topic with as many partitions: what a hundred topics cost besides",
+            "topics-1000": "a thousand topics of one partition, one replica",
+        },
+        source=f"{R6}; {R7}",
+    ),
+    family(
+        "neighbours",
+        "what a load costs that others put on the same brokers, and what a quota on it saves",
+        base=NEIGHBOURS,
+        nightly={"noisy-neighbour": {}},
+        full={"noisy-neighbour-quota": {"beside.quota-mib-per-s": QUOTA_MIB_PER_S}},
+        says={
+            "noisy-neighbour": "500 records/s, three replicas, beside up to 30,000 records/s of another client",
+            "noisy-neighbour-quota": "the other client has a quota (producer_byte_rate) of 2 MiB/s a broker",
+        },
+        source="KIP-13; KIP-257",
     ),
     ENDURANCE,
     BACKLOG,

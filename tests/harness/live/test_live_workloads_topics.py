@@ -152,7 +152,7 @@ NOISY = Part(
 def test_a_load_beside_another_one_is_accounted_for_by_itself(
     live: LiveLoad[EmbeddedCluster], quota_mib_per_s: float
 ) -> None:
-    """With a quota its producers get what that allows, over windows of 1 s that brokers count in (Kafka's default)."""
+    """With a quota its producers get what that allows, or less where they had sent more before it took hold."""
     paced = row(BASE, beside=(replace(NOISY, quota_mib_per_s=quota_mib_per_s),))
     bench = Bench(
         live.cluster,
@@ -175,4 +175,4 @@ def test_a_load_beside_another_one_is_accounted_for_by_itself(
     assert part.reading.received == part.accounting.acked
     assert found.metrics["records_per_s"] == pytest.approx(5_000, rel=0.05)
     taken = found.metrics["part.noisy.mib_per_s"]
-    assert taken == pytest.approx(1.0, rel=0.5) if quota_mib_per_s else taken > 5
+    assert taken < 2 * quota_mib_per_s if quota_mib_per_s else taken > 5
