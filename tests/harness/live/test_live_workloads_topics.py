@@ -15,12 +15,15 @@ from perfgate.measure.ledger import Ledger
 from perfgate.measure.topics import latency_by_topic, unwritten
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.metrics.process import process_sampler
-from perfgate.model import ClusterSpec, Consumers, Keys, Load, Part, Scenario, Tier, TopicSpec, settings
+from perfgate.model import SAME_ZONE, ClusterSpec, Consumers, Keys, Load, Part, Scenario, Tier, TopicSpec, settings
 from perfgate.model.histogram import merged
+from perfgate.systems.kafka.attached.described import load_target
+from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.kafka.managed.faults import JAVA
 from tests.harness.live_load import LiveLoad, row
 
 TOPICS = TopicSpec(partitions=2, replication_factor=1, count=5)
@@ -35,6 +38,10 @@ BASE = Scenario(
     load=Load(kind="paced", rate=5_000),
 )
 DRIVER = LibrdkafkaDriver()
+DESCRIBE = JAVA.format(
+    tools="org.apache.kafka.tools.ConfigCommand kafka.admin.ConfigCommand",
+    arguments='--bootstrap-server "$bootstrap" --describe --entity-type clients',
+)
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +183,33 @@ def test_a_load_beside_another_one_is_accounted_for_by_itself(
     assert found.metrics["records_per_s"] == pytest.approx(5_000, rel=0.05)
     taken = found.metrics["part.noisy.mib_per_s"]
     assert taken < 2 * quota_mib_per_s if quota_mib_per_s else taken > 5
+
+
+@pytest.mark.slow
+def test_a_quota_on_brokers_by_file_is_there_while_the_run_lasts(
+    live: LiveLoad[EmbeddedCluster], tmp_path: Path
+) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(
+        f'bootstrap-servers = "{live.cluster.bootstrap(SAME_ZONE)}"\non-this-host = true\n'
+        '[limits]\nbytes = "1 GB"\nmib-per-s = 10\n[broker-config]\nallowed = true\n'
+    )
+    target = ExternalTarget(
+        load_target(path, lambda stores: {}),
+        run_id="r",
+        manifests=tmp_path / "m",
+        note=print,
+        broker_config_allowed=True,
+    )
+
+    def told() -> str:
+        return live.cluster.faults.run_script(DESCRIBE, {})
+
+    try:
+        target.prepare([ClusterSpec()])
+        target.cluster(ClusterSpec()).limit("kpg-r-noisy", 1_000)
+        assert "kpg-r-noisy" in told()
+    finally:
+        target.close()
+    assert target.left_behind == ()
+    assert "kpg-r-noisy" not in told()
