@@ -1,6 +1,7 @@
 """consumers-away: the first group's consumers read nothing for a while, then come back to what is unread."""
 
 import time
+from collections.abc import Callable
 
 from perfgate.faults.costs import FIND_S, unmoved
 from perfgate.model.faults import LOOK_EVERY_S, READ_AGAIN, Expectation, FaultKind, FaultScenario, Figures, Scene
@@ -10,11 +11,13 @@ CATCH_UP_WITHIN = 1.0
 CAUGHT_UP_RECORDS = 100
 
 
-def _act(scene: Scene) -> None:
+def stay_away(scene: Scene, before_reading: Callable[[], None] = lambda: None) -> None:
+    """Have the first group read nothing for a while, do this, and wait until they have caught up."""
     usual = max(scene.load.unread(), CAUGHT_UP_RECORDS)
     scene.mark("consumers stop reading")
     scene.load.rest_readers()
     scene.hold()
+    before_reading()
     scene.mark(READ_AGAIN)
     scene.load.wake_readers()
     deadline = time.monotonic() + CATCH_UP_WITHIN * scene.scenario.fault.hold_s
@@ -22,12 +25,13 @@ def _act(scene: Scene) -> None:
         scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
 
 
-def _receiving(scenario: FaultScenario) -> Expectation:
+def back_after(scenario: FaultScenario) -> Expectation:
+    """Return the longest time without a record of consumers that stay away."""
     hold = scenario.fault.hold_s
     return Expectation(hold, hold + FIND_S, f"they stay away for {hold:g} s, then read on from where they were")
 
 
-def _note(figures: Figures) -> str:
+def catching_up(figures: Figures) -> str:
     """Return what they had before them, how they caught up, and what that cost others."""
     unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
     if unread is None:
@@ -48,12 +52,12 @@ def _p99_of(clients: str, stem: str, figures: Figures) -> str:
 
 FAULT = FaultKind(
     name="consumers-away",
-    act=_act,
+    act=stay_away,
     sending=unmoved,
-    receiving=_receiving,
+    receiving=back_after,
     commands=(),
     brokers_down=0,
     leaves_unread=True,
     meanwhile="with nobody reading",
-    note=_note,
+    note=catching_up,
 )

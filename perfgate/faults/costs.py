@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perfgate.model.faults import Case, Expectation, Scene
+from perfgate.model.faults import STATIC, Case, Expectation, FaultScenario, Figures, Scene
 
 MOVED_S, UNMOVED_S = 3.0, 1.0
 """What moving leaders in good order costs at most, and what is seen where none moves. Measured on 2 cores: 0.3 to 2.5 s
@@ -45,6 +45,56 @@ def _at_most(base_s: float, why: str) -> Callable[[Case], Expectation]:
 
 
 moved, unmoved = _at_most(MOVED_S, "leaders move in good order"), _at_most(UNMOVED_S, "no leader moves")
+
+
+HEARTBEAT_MS, MEMBERS_HEARTBEAT_MS = 3_000.0, 5_000.0
+"""Kafka's defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms."""
+GROUP_SESSION_MS = 45_000.0
+"""Kafka's default of session.timeout.ms, group.consumer.session.timeout.ms and group.share.session.timeout.ms."""
+MEMBER_S = 30.0
+"""A member that joins is waited for until it is given its first record, and for no longer."""
+
+
+def group_session_s(scenario: FaultScenario) -> float:
+    """Return how long a member of the scenario's consumer group may be silent, or a static one away, in s."""
+    consumer, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
+    if scenario.consumers and scenario.consumers.membership == "share":
+        named = broker.get("group.share.session.timeout.ms", GROUP_SESSION_MS)
+    else:
+        named = consumer.get("session.timeout.ms", broker.get("group.consumer.session.timeout.ms", GROUP_SESSION_MS))
+    return float(named) / 1e3
+
+
+def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Expectation:
+    """Return for how long a partition may lie idle while its group's members change that often, one after another.
+
+    Each member hears of a change with its next heartbeat; partitions are given up with one, and taken with the next.
+    `away_s`: for how long a static member, whose partitions wait for it, is away.
+    """
+    config, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
+    if config.get("group.protocol") == "consumer":
+        named = broker.get("group.consumer.heartbeat.interval.ms", MEMBERS_HEARTBEAT_MS)
+    else:
+        named = config.get("heartbeat.interval.ms", HEARTBEAT_MS)
+    beat = float(named) / 1e3
+    waits = min(away_s, group_session_s(scenario)) if STATIC in config else 0.0
+    why = f"members hear of each change with a heartbeat ({beat:g} s), give partitions up and take them with the next"
+    why += f"; those of a static member wait for it ({waits:g} s)" if waits else ""
+    return Expectation(0.0, waits + 2 * changes * beat + FIND_S, why)
+
+
+def rebalances(figures: Figures) -> str:
+    """Return what members that came and went cost those who read."""
+    longest, idle, whole = map(
+        figures.value, ("receive_outage_s.max", "receive_outage_partition_seconds", "receive_outage_all_s")
+    )
+    if longest is None or idle is None or whole is None:
+        return ""
+    again = figures.value("redelivered_records") or 0.0
+    return (
+        f"partitions lay idle for {idle:.1f} s in all, one for {longest:.1f} s at the longest, all at once for "
+        f"{whole:.1f} s; {again:,.0f} records given twice"
+    )
 
 
 def still(case: Case) -> Expectation:

@@ -19,6 +19,7 @@ from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.memory import reader
 from perfgate.load.payload import lengths_of, reading
 from perfgate.load.schedule import Window, now, precise_timers, those
+from perfgate.load.work import POLLS_WITHIN_S, Work
 from perfgate.model import Sizes
 from perfgate.model.histogram import LatencyRecorder
 
@@ -145,14 +146,21 @@ class Reader:
         resting: threading.Event,
         *,
         given: Distinct | None = None,
+        joins: threading.Event | None = None,
+        work: Work | None = None,
+        hurry: threading.Event | None = None,
         dwell_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """While `resting` is set it asks the brokers for nothing.
 
         `given`: records that any client of this process was given, where each record goes to any of them, in no order.
-        `dwell_s`: how long it takes over the records of a batch before it asks for more.
+        `joins`: set once it is to join its group; None: at once. `work`: on what it is given, until `hurry` is set.
+        `dwell_s`: how long it takes over the records of a batch besides, before it asks for more.
         """
         self.client, self._resting, self._rests, self._dwell_s = client, resting, False, dwell_s
+        self._joins, self._work, self._hurry = joins, work, hurry or threading.Event()
+        self._worked = 0
+        """Records received that it has worked on."""
         self._partitions: int = spec["partitions"]
         self._waits: bool = spec["assigned"] is None
         self._laps: bool = spec["laps"]
@@ -171,7 +179,12 @@ class Reader:
         return self.client.errors
 
     def connect(self) -> None:
-        """Take the partitions: those assigned, or those that the group gives. Raises LoadClientError."""
+        """Take the partitions: those assigned, or those that the group gives. Raises LoadClientError.
+
+        One that joins later does so in `run`.
+        """
+        if self._joins:
+            return
         self.client.connect(self._partitions)
         deadline = now() + GROUP_TIMEOUT_S
         while self._waits and not self.client.assignment():
@@ -187,12 +200,17 @@ class Reader:
         precise_timers()
         self._start = start
         time.sleep(max(0.0, start - now()))
+        if self._joins:
+            while not (joins := self._joins.wait(PATIENCE_S)) and not self._stopped:
+                pass
+            if joins:
+                self.client.connect(self._partitions)
         while not self._stopped:
             if self._rests != self._resting.is_set():
                 self._rests = not self._rests
                 self.client.rest(self._rests)
-            if self._take():
-                self._dwell()
+            if taken := self._take():
+                self._dwell(taken)
             else:
                 self.client.wait(PATIENCE_S)
         self.client.close()
@@ -203,7 +221,7 @@ class Reader:
     def progress(self) -> dict[str, int]:
         tally = self._receipts
         failed = tally.foreign + tally.corrupt + self.client.failed.total()
-        return {"attempted": tally.read, "done": tally.received, "failed": failed}
+        return {"attempted": tally.read, "done": self._worked if self._work else tally.received, "failed": failed}
 
     def recorders(self) -> dict[str, LatencyRecorder]:
         return {"latency": self._receipts.latency}
@@ -224,11 +242,23 @@ class Reader:
             "accepts": client.accepts,
         }
 
-    def _dwell(self) -> None:
-        """Be slow: meanwhile the group gets heartbeats of this member, as of any that works."""
-        began = now()
-        while not self._stopped and (left := began + self._dwell_s() - now()) > 0:
+    def _dwell(self, taken: int) -> None:
+        """Be slow, or work on what was taken: meanwhile the group gets heartbeats of this member, as of any."""
+        received, began = self._receipts.received, now()
+        work_s = self._work.takes_s(taken) if self._work else 0.0
+        pauses = self._work is not None and self._work.pauses and work_s > POLLS_WITHIN_S
+        if pauses:
+            self.client.rest(True)
+        while not self._stopped and (left := began + max(self._dwell_s(), self._left(work_s)) - now()) > 0:
+            if pauses:
+                self._take()
             time.sleep(min(left, PATIENCE_S))
+        if pauses:
+            self.client.rest(False)
+        self._worked = received
+
+    def _left(self, work_s: float) -> float:
+        return 0.0 if self._hurry.is_set() else work_s
 
     def _take(self) -> int:
         """Read what is there; return the number of rows, errors included."""

@@ -37,6 +37,8 @@ from perfgate.model.load import (
 from perfgate.model.metrics import PHASE_LATENCY
 
 CATCH_UP_S = 15
+DRAIN_TIMES = 2.0
+"""Consumers that work have this many times as long for what is left as they should need."""
 FILL_RATE = 1e9
 MEASURING = "measuring"
 TAKING_TURNS = "taking turns"
@@ -109,6 +111,8 @@ class SuiteEngine:
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
             generators.follow(CONSUME if backlog else PRODUCE, reads=backlog)
+            if works := spec.scenario.consumers is not None and spec.scenario.consumers.work_ms > 0:
+                generators.follow_lag(spec.scenario.groups)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
             generators.post(start=start)
@@ -122,8 +126,9 @@ class SuiteEngine:
             # The rate of a shaped load grows and falls by itself.
             growth = 1.0 if spec.scenario.load.shape else generators.growth(opens, closes)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
-            sent, received = self._ended(generators, spec, observer)
-            others = [self._ended(generators, one, observer, before) for before, one in beside.items()]
+            sent, received, drained_s = self._ended(generators, spec, observer)
+            lag = generators.lag(opens, closes, drained_s) if works else None
+            others = [self._ended(generators, one, observer, before)[:2] for before, one in beside.items()]
             began = {name: message["at"] - start for name, message in generators.said("started").items()}
             machines = transport.machines()
             hosts = host_reports(
@@ -141,24 +146,36 @@ class SuiteEngine:
         )
         parts = [replace(part, wake_delay_p99_ms=woken_ms) for part in parts]
         return replace(
-            result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs, growth=growth, beside=tuple(parts)
+            result,
+            wake_delay_p99_ms=woken_ms,
+            hosts=hosts,
+            one_clock=pairs,
+            growth=growth,
+            beside=tuple(parts),
+            lag=lag,
         )
 
     def _ended(
         self, generators: Generators, spec: LoadSpec, observer: Observer, before: str = ""
-    ) -> tuple[Sequence[Message], Sequence[Message]]:
-        """The results of a load's producers and consumers, whose names begin with `before`."""
+    ) -> tuple[Sequence[Message], Sequence[Message], float | None]:
+        """The results of a load's producers and consumers, whose names begin with `before`, and how long these took.
+
+        That is `drained_s` of :class:`Lag`, of consumers that work.
+        """
         within_s = self._system.drain_s_of(spec.scenario) + DRAIN_MARGIN_S
         role, groups = f"{before}{CONSUME}", spec.scenario.groups
         sent = generators.wait_for(
             "result", within_s, observer, only=f"{before}{PRODUCE}", phase="waiting for acknowledgements"
         )
+        due, drained_s = groups * sum(result["acked"] for result in sent), None
+        if spec.scenario.consumers and spec.scenario.consumers.work_ms:
+            drained_s = _drained_s(generators, spec.scenario, role, due, observer)
+            generators.post(role, hurry=True)
         if sent and groups:
-            due = groups * sum(result["acked"] for result in sent)
             generators.wait_for_done(role, due, CATCH_UP_S, observer)
         generators.post(role, stop=True)
         received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=role, phase="ending consumers")
-        return sent, received
+        return sent, received, drained_s
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
@@ -245,6 +262,19 @@ class SuiteEngine:
 
     def read_everything(self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
         return read_everything(self._system, spec, folder, ends, observer)
+
+
+def _drained_s(generators: Generators, scenario: Scenario, role: str, due: int, observer: Observer) -> float | None:
+    """How long consumers that work need for the rest, that of their declared pace is waited for; None: for longer.
+
+    Those that fall behind by declaration are not waited for.
+    """
+    if scenario.falls_behind_per_s or scenario.consumers is None:
+        return None
+    began, takes_per_s = time.monotonic(), scenario.groups * scenario.consumers.takes_per_s
+    most_s = CATCH_UP_S + DRAIN_TIMES * (due - generators.done(role)) / takes_per_s
+    whole = generators.wait_for_done(role, due, most_s, observer)
+    return time.monotonic() - began if whole else None
 
 
 def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:

@@ -129,6 +129,15 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
         # The markers of transactions are positions that no consumer is given.
         "followed": assigned and not scenario.transaction_ms,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
+        "work": {
+            "ms": consumers.work_ms,
+            "sigma": consumers.work_sigma,
+            "per": consumers.work_per,
+            "pauses": consumers.pauses,
+            "seed": spec.seed,
+        }
+        if consumers.work_ms
+        else None,
         "clients": consumers.threads,
     }
     return {

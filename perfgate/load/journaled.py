@@ -23,11 +23,19 @@ from perfgate.load.history import (
     sends_path,
 )
 from perfgate.load.host_reports import host_reports
-from perfgate.load.instructions import CONSUME, DRAIN_MARGIN_S, MARGIN_S, PRODUCE, READY_TIMEOUT_S, Instructions
+from perfgate.load.instructions import (
+    CONSUME,
+    DRAIN_MARGIN_S,
+    MARGIN_S,
+    PRODUCE,
+    READY_TIMEOUT_S,
+    Instructions,
+    Requests,
+)
 from perfgate.load.processes import Generators
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
-from perfgate.model.faults import LATE, but_outages
+from perfgate.model.faults import LATE, but_outages, joining
 from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
 
@@ -70,10 +78,7 @@ class JournaledGenerators:
 
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._workers = {
-            **self._system.consumers_of(self._spec),
-            **self._system.producers_of(self._spec),
-        }
+        self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
         row = self._spec.scenario
         most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
         self._generators = Generators(
@@ -82,6 +87,19 @@ class JournaledGenerators:
         )
         self._generators.follow(PRODUCE)
         return self
+
+    def _consumers(self) -> Requests:
+        """Instructions of the consumers, and of those that wait until they are to join."""
+        row, places = self._spec.scenario, joining(self._spec.scenario)
+        if not places or row.consumers is None:
+            return self._system.consumers_of(self._spec)
+        first, each = row.consumers.processes, row.consumers.threads
+        more = replace(row, consumers=replace(row.consumers, processes=first + len(places)))
+        workers = self._system.consumers_of(replace(self._spec, scenario=more))
+        for number, place in enumerate(places, first):
+            late = {"joins_later": True, "place": place * each}
+            workers[f"{CONSUME}-{number + 1}"] |= late
+        return workers
 
     def __exit__(self, *_: object) -> None:
         self._running.__exit__()
@@ -104,6 +122,15 @@ class JournaledGenerators:
 
     def kill(self, name: str) -> None:
         self._running.kill(name)
+
+    def leave(self, name: str) -> None:
+        self._running.tell_each([name], stop=True)
+
+    def join(self, name: str) -> None:
+        self._running.tell_each([name], join=True)
+
+    def received(self, name: str) -> int:
+        return self._running.done_by([name])
 
     def rest_readers(self) -> None:
         """Have the first group's consumers ask for nothing more, and stay members of it."""

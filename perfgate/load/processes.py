@@ -9,8 +9,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perfgate.load.instructions import CONSUME, PRODUCE
+from perfgate.load.lag import Behind, lag_of
 from perfgate.load.transport import Channel, LocalTransport, Message, Transport
-from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
+from perfgate.model.load import Lag, LoadError, Observer, Progress, SendsFailedError
 
 STEADY_WINDOW_S = 0.5
 STEADY_AFTER_S = 1.0
@@ -92,6 +94,9 @@ class Generators:
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
         self._leading, self._reads = "", False
+        self._groups = 0
+        """Groups of consumers whose lag is followed."""
+        self._lag: list[Behind] = []
         self._ended = threading.Event()
         self._came_round = math.inf
         """When the run, following its processes, last looked after them; infinity while it does something else."""
@@ -137,6 +142,14 @@ class Generators:
     def follow(self, leading: str, *, reads: bool = False) -> None:
         """Take the rate of the processes whose name begins so for the load's; `reads`: of what is there."""
         self._leading, self._reads = leading, reads
+
+    def follow_lag(self, groups: int) -> None:
+        """Keep how far consumers of so many groups are behind the producers, at each report."""
+        self._groups = groups
+
+    def lag(self, opens: float, closes: float, drained_s: float | None) -> Lag:
+        """Return the lag in a window."""
+        return lag_of(self._lag, opens, closes, drained_s)
 
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
         """Wait until the rate is steady and the brokers have settled, or the bound has passed; return whether so.
@@ -197,11 +210,12 @@ class Generators:
         for _ in self._listen(phase, observer, until=at):
             pass
 
-    def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> None:
-        """Follow the processes until those whose name begins with `only` have done `records`; bounded."""
+    def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> bool:
+        """Follow the processes until those whose name begins with `only` have done `records`; return whether so."""
         for _ in self._listen("reading the rest", observer, until=time.monotonic() + timeout_s):
             if self.done(only) >= records:
-                return
+                return True
+        return False
 
     def wait_for_read(self, records: int, timeout_s: float, observer: Observer) -> bool:
         """Follow the processes until they were given `records`, whatever those are; return whether so."""
@@ -259,6 +273,9 @@ class Generators:
         if message["event"] == "progress":
             self._last[process.name] = Progress(**{key: message[key] for key in Progress.__slots__ if key in message})
             self._add_up()
+            if self._groups:
+                behind = self.done(PRODUCE) - self.done(CONSUME) / self._groups
+                self._lag.append((message["at"], max(0.0, behind)))
         else:
             process.said[message["event"]] = message
 

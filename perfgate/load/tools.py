@@ -121,4 +121,5 @@ def result_of(
         beside=(),
         sent=sent,
         received=received,
+        lag=None,
     )

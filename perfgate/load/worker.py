@@ -1,8 +1,8 @@
 """A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.load.worker``.
 
-Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest`, `dwell_s` and
-`stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes, as the run is gone
-then; when the run is silent for SILENT_S; and when the spec's `most_s` are over.
+Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `join`, `rest`,
+`dwell_s`, `hurry` and `stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes,
+as the run is gone then; when the run is silent for SILENT_S; and when the spec's `most_s` are over.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from perfgate.load.clients import ClientModule, LoadClientError, UnansweredError
 from perfgate.load.consuming import Reader
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
+from perfgate.load.work import Work
 from perfgate.model.errors import TargetError
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 
@@ -75,7 +76,9 @@ class Control:
     def __init__(self) -> None:
         self.spec: dict[str, Any] = json.loads(sys.stdin.readline())
         self.window = Window()
-        self.rest, self.stop = threading.Event(), threading.Event()
+        self.rest, self.stop, self.join = threading.Event(), threading.Event(), threading.Event()
+        self.hurry = threading.Event()
+        """Set once consumers are to work no longer."""
         self.dwell_s = 0.0
         """How long a consumer takes over the records of one batch."""
         self._start = 0.0
@@ -104,6 +107,10 @@ class Control:
             if "rest" in message:
                 (self.rest.set if message["rest"] else self.rest.clear)()
             self.dwell_s = message.get("dwell_s", self.dwell_s)
+            if "join" in message:
+                self.join.set()
+            if "hurry" in message:
+                self.hurry.set()
             if "stop" in message:
                 self.stop.set()
         os._exit(RUN_IS_GONE)
@@ -248,6 +255,9 @@ def _clients(control: Control, module: ClientModule) -> list[LoadClient]:
             module.reading(spec, number, lambda: window.holds(now())),
             control.rest,
             given=given,
+            joins=control.join if spec.get("joins_later") else None,
+            work=Work(spec["work"], number) if spec.get("work") else None,
+            hurry=control.hurry,
             dwell_s=lambda: control.dwell_s,
         )
         for number in numbers

@@ -146,6 +146,7 @@ def round_of(
         warmup_s=result.warmup_s,
         steady=result.steady,
         growth=result.growth,
+        lag_over_time=result.lag.over_time if result.lag else (),
         metrics={name: value for name, value in metrics.items() if name not in no_numbers},
         accounting=accounting,
         generator=GeneratorReport(
@@ -242,4 +243,7 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
             metrics["fetch_latency_ms.avg"] = received.fetch_ms
         if sent:
             metrics.update(latency_metrics([received.latency], "end_to_end_latency_ms"))
+    if lag := result.lag:
+        metrics |= {"lag_records.max": lag.most, "lag_growth_records_per_s": max(0.0, lag.growth_per_s)}
+        metrics |= {} if lag.drained_s is None else {"drain_s": lag.drained_s}
     return metrics

@@ -12,9 +12,11 @@ from perfgate.measure.load_watch import Say
 from perfgate.metrics.usage import Sampler
 from perfgate.model import Change, ClusterSpec, FaultScenario, Scenario, Tier, changed
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.faults import cannot_be_cold, cannot_rebalance
 from perfgate.model.load import Driver, Engine
 from perfgate.model.series import Arm
 from perfgate.model.target import Cluster, Target
+from perfgate.model.working import cannot_work
 
 
 @dataclass(kw_only=True)
@@ -65,6 +67,9 @@ class Setup:
         links = {load.link.name for load in (scenario, *scenario.parts) if load.link.crosses_zones}
         if len(links) > 1 and self.target.own:
             return f"links are emulated one at a time, and its loads have {' and '.join(sorted(links))}"
+        for load in (scenario, *scenario.parts):
+            if reason := cannot_work(load) or cannot_rebalance(load) or cannot_be_cold(load):
+                return reason
         return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:

@@ -33,6 +33,7 @@ SCOPES: Mapping[System, tuple[str, ...]] = {"kafka": SETTINGS, "pulsar": (*SETTI
 MOST = 1_000_000_000
 MOST_OF_KNEE = 2.0
 MOST_TOPICS = 1_000
+MOST_WORK_MS = 600_000
 MOST_TRANSACTION_MS = 30_000
 """A quarter of the time after which brokers abort it (transaction.timeout.ms) where a scenario states none."""
 
@@ -168,6 +169,12 @@ def _one_of(thing: str, *legal: str) -> Callable[[str, object], str]:
     return read
 
 
+def _yes_or_no(path: str, value: object) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise ConfigurationError(f"{path} = {value!r} must be true or false")
+    return str(value).lower() == "true"
+
+
 def _text(pattern: str, words: str) -> Callable[[str, object], str]:
     """Return what reads a text of this pattern; `words` say of any other value what is legal."""
 
@@ -292,6 +299,13 @@ PATHS: Mapping[str, _Path] = {
         {system: _one_of("membership", *legal) for system, legal in MEMBERSHIPS.items()},
         _part("consumers", "membership"),
     ),
+    "consumers.work-ms": _Path(_amount(0, MOST_WORK_MS, "ms"), _part("consumers", "work_ms"), only="kafka"),
+    "consumers.work-sigma": _Path(_amount(0, 5, "sigma"), _part("consumers", "work_sigma"), only="kafka"),
+    "consumers.work-per": _Path(
+        _one_of("unit of work", "record", "batch"), _part("consumers", "work_per"), only="kafka"
+    ),
+    "consumers.pauses": _Path(_yes_or_no, _part("consumers", "pauses"), only="kafka"),
+    "consumers.commit-records": _Path(_whole(MOST), _part("consumers", "commit_records"), only="kafka"),
     "client.version": _Path(
         _text(r"\d+\.\d+\.\d+", "{} {!r} is no release of confluent-kafka; write it as in 2.11.0"),
         _own("client_version"),

@@ -29,6 +29,8 @@ BEFORE_S = 10.0
 """This time before the fault shows what is normal."""
 READ_AGAIN = "consumers read again"
 """Mark of the moment at which consumers that stayed away come back."""
+LEAVES, JOINS = "leaves", "joins"
+"""End of the marks of a member of a consumer group that comes or goes."""
 NOTHING_DONE = "nothing is done"
 """Mark of a load that only goes on, until the next mark."""
 BACK_WITHIN_S = 90.0
@@ -40,7 +42,7 @@ TOLD_S = 0.05
 """A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
 LATE = "late load"
 """The kind of doubts of a load that was sent late, before the fault or since: the largest of these counts."""
-OUTAGES = ("outage_s", "receive_outage_s", "others_receive_outage_s", "outage_all_s")
+OUTAGES = ("outage_s", "receive_outage_s", "others_receive_outage_s", "outage_all_s", "receive_outage_all_s")
 """Beginnings of the names of times without service: a late load makes them longer by no more than it was late."""
 OF_THE_LOAD = (
     *(f"{kind}_{phase}_ms" for kind in ("latency", "end_to_end") for phase in PHASES),
@@ -51,11 +53,17 @@ OF_THE_LOAD = (
     "lag_drained_s",
     "outage_affected",
     "outage_partition_seconds",
+    "receive_outage_affected",
+    "receive_outage_partition_seconds",
     "records_per_s",
     "p99_growth",
     "cpu_per_record_growth",
 )
 """The same of figures that a load which was not as declared may have made whatever they are."""
+STATIC = "group.instance.id"
+"""The setting of static members (KIP-345); of a scenario: how their names begin."""
+FEWEST_MEMBERS = 2
+"""Members of a group of which some come and go: one has to be there to take over."""
 RETRIES = ("retries", "message.send.max.retries")
 """A scenario that sets these may have sends fail by design."""
 
@@ -102,7 +110,9 @@ class FaultKind:
     the load is gone for good, so that nothing gets to be as before. `leaves_unread`: consumers stay away, and have to
     catch up. `redelivers`: a share group's records are delivered again, and each is still accepted once. `harmless`:
     nothing is done, so that real brokers need no permission for it, and what time alone makes worse is judged.
-    `prepared`: brokers are touched before the first mark already. `elects_controller`: another one has to take over.
+    `drops_cache`: the brokers' logs are dropped from the page cache. `tiered`: they have to lie in a remote tier.
+    `prepared`: brokers are touched before the first
+    mark already. `elects_controller`: another one has to take over.
     """
 
     name: str
@@ -116,8 +126,13 @@ class FaultKind:
     leaves_unread: bool = False
     redelivers: bool = False
     harmless: bool = False
+    drops_cache: bool = False
+    tiered: bool = False
     prepared: bool = False
     elects_controller: bool = False
+    joins: Callable[[int], Sequence[int]] | None = None
+    """Members of the first group come and go. Given how many there are at first: the place that each one takes which
+    joins later, from 0 on; a static member is known by its place. None: nothing of it changes."""
     meanwhile: str = "with the fault"
     """Words for the time for which it is held."""
     no_effect: str = ""
@@ -189,6 +204,21 @@ class Scene:
         """Let the load go on for these seconds, or for as long as the fault is to be held."""
         held_s = self.scenario.fault.hold_s if seconds is None else seconds
         self.load.follow_until(time.monotonic() + held_s, self.scenario.fault.about.meanwhile)
+
+    def leave(self, number: int) -> None:
+        """Have the member of this number, from 1 on, close, and note it."""
+        self.mark(f"consumer {number} {LEAVES}")
+        self.load.leave(f"consumer-{number}")
+
+    def join(self, number: int, within_s: float) -> None:
+        """Have the member of this number join, note it, and wait until it is given records, for so long at most."""
+        self.mark(f"consumer {number} {JOINS}")
+        self.load.join(name := f"consumer-{number}")
+        deadline = time.monotonic() + within_s
+        while not self.load.received(name) and time.monotonic() < deadline:
+            self.load.follow_until(
+                time.monotonic() + LOOK_EVERY_S, f"waiting for the first record of consumer {number}"
+            )
 
     def until(self, come: Callable[[State], bool], what: str) -> None:
         """Let the load go on until the brokers report it. Raises BrokersFailedError when they do not in time."""
@@ -265,6 +295,50 @@ class FaultScenario(Scenario):
     def seconds(self, tier: Tier) -> float:
         """Return how long its rounds in this tier take, at about the most (s)."""
         return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
+
+
+def joining(scenario: Scenario) -> Sequence[int]:
+    """Return the place of each consumer process that joins its group while the fault is done, in their order."""
+    consumers, joins = scenario.consumers, scenario.fault.about.joins if isinstance(scenario, FaultScenario) else None
+    return joins(consumers.processes) if consumers and joins else ()
+
+
+def cannot_rebalance(scenario: Scenario) -> str:
+    """Return why members of its group cannot come and go; empty where they can, or need not."""
+    if not isinstance(scenario, FaultScenario) or scenario.fault.about.joins is None:
+        return ""
+    consumers, kind = scenario.consumers, scenario.fault.kind
+    if scenario.cluster.system != "kafka":
+        return f"{kind} moves members of a consumer group, which a subscription of Pulsar does not share out"
+    if consumers is None or consumers.membership != "group":
+        return f"{kind} moves members of a consumer group: it needs consumers.membership=group"
+    clients = (consumers.processes + 1) * consumers.threads
+    if consumers.processes < FEWEST_MEMBERS or clients > scenario.topic.partitions:
+        return (
+            f"{kind} needs {FEWEST_MEMBERS} consumers.processes or more, and a topic partition for each of {clients} "
+            f"members, one process more than at first: there are {scenario.topic.partitions}"
+        )
+    return ""
+
+
+TIERED = "remote.storage.enable"
+"""The setting of a topic whose older segments move to the remote tier (KIP-405)."""
+
+
+def cannot_be_cold(scenario: Scenario) -> str:
+    """Return why its consumers cannot read what brokers have no longer at hand; empty where they can, or need not."""
+    if not isinstance(scenario, FaultScenario):
+        return ""
+    kind = scenario.fault.about
+    if not (kind.drops_cache or kind.tiered):
+        return ""
+    if scenario.cluster.system != "kafka":
+        return f"{kind.name} is of Kafka's logs: Pulsar's bookies keep entries in caches of their own"
+    if scenario.consumers is None:
+        return f"{kind.name} is about what consumers read: there are none"
+    if kind.tiered and dict(scenario.topic.config).get(TIERED) != "true":
+        return f"{kind.name} needs a topic whose segments move to the remote tier: topic.{TIERED}=true"
+    return ""
 
 
 def but_outages(kind: str, whose: Whose, text: str, offset_s: float = 0.0) -> tuple[Doubt, Doubt]:

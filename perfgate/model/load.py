@@ -170,6 +170,21 @@ class Received(Reading):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lag:
+    """How far consumers that work were behind: records acknowledged and not worked off, a group's on average.
+
+    `most` in the window, `growth_per_s` the slope over it, `over_time` pairs of s since it opened and records.
+    `drained_s`: how long after the last acknowledgement they had worked off all; None: they had not when the wait
+    ended, or fall behind by declaration.
+    """
+
+    most: float
+    growth_per_s: float
+    over_time: tuple[tuple[float, float], ...]
+    drained_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LoadResult:
     """The result of a round. Times in s, CPU of all generator processes in the window.
 
@@ -177,7 +192,8 @@ class LoadResult:
     side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (open loop; None: not
     measured). `hosts`: empty without --hosts; `one_clock`: each of them read what it wrote, and nothing else. `beside`:
     of each load at the same time. `window_late_s`: how long after the window's start the last generator process knew of
-    it. `growth`: the rate in the second half of the window over that in the first.
+    it. `growth`: the rate in the second half of the window over that in the first. `lag`: of consumers that work; None:
+    there are none.
     """
 
     warmup_s: float
@@ -194,6 +210,7 @@ class LoadResult:
     window_late_s: float = 0.0
     growth: float = 1.0
     beside: tuple[LoadResult, ...] = ()
+    lag: Lag | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,6 +310,15 @@ class JournaledLoad(Protocol):
 
     def kill(self, name: str) -> None:
         """Kill one generator process."""
+
+    def leave(self, name: str) -> None:
+        """Have a consumer process leave its group in good order, and end."""
+
+    def join(self, name: str) -> None:
+        """Have a consumer process that has waited join its group."""
+
+    def received(self, name: str) -> int:
+        """Return how many records a consumer process has been given, by its last report."""
 
     def rest_readers(self) -> None:
         """Pause the first group's consumers, which stay members of it."""

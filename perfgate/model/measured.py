@@ -158,12 +158,13 @@ class Failover:
     a phase, the part that was acknowledged in the end, by partition; `shares_at_once`: within 1 s. `split`: when the
     broker was fenced, new leaders were elected, and the first record was acknowledged after the outage;
     `split_source` says how that is known.
-    `down`: when each partition was not served. `leaders` and `in_sync`: of every partition its leader (-1: none) and
-    how many replicas were in sync, whenever one of them changed. `integrity`: how many records of each kind of fault
-    there were, and `findings` names the first. `seconds`: the timeline, from its first second on: per partition the
-    records acknowledged, the p99 of all (ms; None: nothing was). `unread`: the records that consumers who stayed away
-    had not been given, at the end of each such second; empty where none stayed away. `session_s`: how long real brokers
-    wait for a silent one, as they tell (0: they do not); None where that is as the scenario has it.
+    `down`: when each partition was not served, or not read where consumers came and went. `leaders` and `in_sync`: of
+    every partition its leader (-1: none) and how many replicas were in sync, whenever one of them changed. `integrity`:
+    how many records of each kind of fault there were, and `findings` names the first. `seconds`: the timeline, from its
+    first second on: per partition the records acknowledged, the p99 of all (ms; None: nothing was). `unread`: the
+    records that consumers who stayed away, or came and went, had not been given, at the end of each such second; else
+    empty. `session_s`: how long real brokers wait for a silent one, as they tell (0: they do not); None where that is
+    as the scenario has it.
     """
 
     marks: tuple[tuple[float, str], ...]
@@ -275,6 +276,7 @@ class Round:
     `beside`: the loads at the same time. `topics`: of several those that differ from the others by more than chance.
     `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
     `shape`: of a shaped load what came of it over time.
+    `lag_over_time`: of consumers that work, pairs of s since the window opened and records not worked off.
     """
 
     index: Annotated[int, Ge(1)]
@@ -301,6 +303,7 @@ class Round:
     target_unhealthy: bool = False
     growth: Annotated[float, Ge(0)] = 1.0
     shape: ShapeFigures | None = None
+    lag_over_time: tuple[tuple[float, float], ...] = ()
 
     @property
     def invalid(self) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ HOTTEST = "hottest_partition_latency_ms"
 HOTTEST_P99, HOTTEST_SHARE = f"{HOTTEST}.p99", "hottest_partition_share"
 """Of the partition that most records went to."""
 P99_BACK, OWED, UNSENT = "p99_back_s", "owed_records", "unsent_records"
+LAG, LAG_GROWTH, DRAIN = "lag_records.max", "lag_growth_records_per_s", "drain_s"
+"""Of consumers that work."""
 METRICS: Mapping[str, MetricInfo] = dict(
     [
         _metric("records_per_s", "records/s", "higher", "records acknowledged per second"),
@@ -93,6 +95,16 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("outage_partition_seconds", "s", "lower", "time without service, partitions added up"),
         _metric("outage_all_s", "s", "lower", "time in which no partition took a record"),
         _metric("receive_outage_s.max", "s", "lower", "longest time that nothing was received of a partition"),
+        _metric(
+            "receive_outage_affected", "partitions", "lower", "partitions of which nothing was received for a time"
+        ),
+        _metric(
+            "receive_outage_partition_seconds",
+            "s",
+            "lower",
+            "time without a record beyond the pace, partitions added up",
+        ),
+        _metric("receive_outage_all_s", "s", "lower", "time in which nothing was received of any partition"),
         _metric("others_receive_outage_s.max", "s", "lower", "the same of the groups that no fault is done to"),
         _metric("recovery_s", "s", "lower", "time until rate and p99 were as before for 10 s"),
         _metric("rate_recovery_s", "s", "lower", "time until the rate was as before for 10 s"),
@@ -121,6 +133,9 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("duplicated_records", "records", "lower", "second copies of records in the log"),
         _metric("reordered_records", "records", "lower", "records behind a later one of the same producer"),
         _metric("redelivered_records", "records", "lower", "records given to the group again"),
+        _metric(
+            "missed_records", "records", "lower", "acknowledged, and never given to the group, though later ones were"
+        ),
         _metric("delivered_records", "records", "lower", "records given to the share group, each as often as it was"),
         _metric("accepted_records", "records", "higher", "records that the share group accepted"),
         _metric("late_accepts_records", "records", "lower", "acceptances that were refused, or after another member's"),
@@ -129,6 +144,9 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unknown_records", "records", "lower", "records whose delivery ended in an error"),
         _metric("vanished_records", "records", "lower", "records handed over, never acknowledged, and not in the log"),
         _metric("lag_drained_s", "s", "lower", "time until the consumers were no more behind than usual"),
+        _metric(LAG, "records", "lower", "most records acknowledged that consumers had not worked off"),
+        _metric(LAG_GROWTH, "records/s", "lower", "what that grew by in the window"),
+        _metric(DRAIN, "s", "lower", "time from the last acknowledgement until all was worked off"),
         _metric("p99_growth", "", "lower", "p99 latency at the end of a long load over that at its start"),
         _metric("cpu_per_record_growth", "", "lower", "the same of the brokers' CPU per record"),
         _metric("memory_growth", "", "lower", "the same of the brokers' memory"),

@@ -107,6 +107,12 @@ class Faults(Protocol):
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Ask the controllers to move each partition's replicas to these brokers, without waiting."""
 
+    def drop_cache(self) -> float:
+        """Drop the brokers' logs from the page cache; return the share of them that stays in it."""
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        """Return the bytes of a topic in one replica's own logs over those in the remote tier; infinity: none there."""
+
 
 class TopicKeeper(Protocol):
     """Creates, inspects and deletes the topics of a round; see :class:`perfgate.systems.kafka.client.topics.Topics`.

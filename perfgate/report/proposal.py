@@ -33,10 +33,11 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Fault, Keys, Load, Profile, Threshold
+from perfgate.model import FEWEST_READINGS, METRICS, Consumers, Fault, Keys, Load, Profile, Threshold, settings
+from perfgate.model.declared import lag_metrics
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
-from perfgate.model.metrics import HOTTEST_P99, OWED, P99_BACK
+from perfgate.model.metrics import HOTTEST_P99, LAG, LAG_GROWTH, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
 from perfgate.report.next_steps import baseline_command, target_of
@@ -61,8 +62,10 @@ FAULT_METRICS = (
     "memory_growth",
 )
 """Of a scenario with a fault, whose rate is declared, as far as it has them."""
-TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys(
-    (*LATENCIES, P99_BACK, OWED, THROUGHOUT), 0.5
+IDLE = "receive_outage_partition_seconds"
+"""The same of one whose members come and go."""
+TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS, LAG_GROWTH), 0.10) | dict.fromkeys(
+    (*LATENCIES, P99_BACK, OWED, THROUGHOUT, LAG, IDLE), 0.5
 )
 """The tolerance of a new entry; the limit is wider where the noise between runs is. A p99 of some ms moves by half when
 one record in a hundred waits once more."""
@@ -93,7 +96,7 @@ class Proposed:
     @property
     def looks(self) -> int:
         """How many measurements have to be red: a fault is not repeated."""
-        return 1 if self.metric in (*FAULT_METRICS, THROUGHOUT) else 2
+        return 1 if self.metric in (*FAULT_METRICS, THROUGHOUT, IDLE) else 2
 
 
 def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
@@ -153,13 +156,18 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if fault := next((entry["declared"]["fault"] for entry in entries if entry["declared"]["fault"]), None):
-        return (*FAULT_METRICS, THROUGHOUT) if Fault(**fault).about.harmless else FAULT_METRICS
+        kind = Fault(**fault).about
+        of_readers = (IDLE,) if kind.joins else ()
+        return (*FAULT_METRICS, *((THROUGHOUT,) if kind.harmless else ()), *of_readers)
     stated = entries[0]["load"] if entries else {}
     load = Load(kind=stated.get("kind", ""), times_out=bool(stated.get("times_out")))
     declared = entries[0]["declared"] if entries else {}
     sizes = ("mib_per_s",) if declared.get("sizes") and not load.open_loop else ()
     hottest = (HOTTEST_P99,) if entries and Keys(**declared["keys"]).skewed and load.open_loop else ()
-    return (*load.judged(readers=True), *sizes, *hottest, CPU_METRIC)
+    read = declared.get("consumers")
+    consumers = Consumers(**{**read, "config": settings(read["config"])}) if read else None
+    lag = lag_metrics(consumers, stated.get("rate", 0.0))
+    return (*load.judged(readers=LAG_GROWTH not in lag), *sizes, *hottest, *lag, CPU_METRIC)
 
 
 def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Pictures of one scenario: its rounds with their limits, latency on the scale of nines, CPU of each broker."""
+"""Pictures of one scenario: its rounds with their limits, latency on the scale of nines, CPU of each broker, lag."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def scenario_pictures(
         "rounds": rounds_figure(measurement, outcome, former),
         "latency": latency_figure(measurement),
         "cpu": cpu_figure(measurement),
+        "lag": lag_figure(measurement),
     }
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
@@ -154,6 +155,27 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
         axes.set_xlabel("round (dotted: where one ends and the next begins)")
         axes.set_ylabel("CPU of the round's\nwindow, cores")
     axes.set_title(f"{measurement.scenario.name}: CPU of each broker", fontsize="medium")
+    return figure
+
+
+@styled
+def lag_figure(measurement: Measurement) -> Figure | None:
+    """Return how far consumers that work were behind over the windows, a line a round; None where none work."""
+    rounds = [r for r in measurement.rounds if r.lag_over_time]
+    if not rounds:
+        return None
+    figure = new_figure(9, 3.4)
+    axes = figure.subplots()
+    looks = zip(itertools.cycle(CYCLE), itertools.cycle(LINES), strict=False)
+    for r, (colour, line) in zip(rounds, looks, strict=False):
+        xs, values = zip(*r.lag_over_time, strict=True)
+        axes.plot(xs, values, linestyle=line, color=colour, label=f"round {r.index}")
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter("{x:,.6g}")
+    axes.set_xlabel("seconds since the window opened")
+    axes.set_ylabel("records acknowledged\nand not worked off")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_title(f"{measurement.scenario.name}: lag of the consumers", fontsize="medium")
     return figure
 
 

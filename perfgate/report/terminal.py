@@ -28,6 +28,7 @@ from perfgate.model import (
 )
 from perfgate.model.faults import FaultScenario
 from perfgate.model.judged import ExitCode, place
+from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
 from perfgate.model.summary import metric_value, untold
 from perfgate.report.view import word
 
@@ -142,6 +143,26 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         for name, found in shares.items()
         if found
     ]
+
+
+def lag_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+    """Return a note of consumers that work: how far they were behind, and that they fall behind by declaration."""
+    notes = []
+    for name, measurement in measurements.items():
+        scenario, rounds = measurement.scenario, [r for r in measurement.rounds if LAG in r.metrics]
+        if not rounds or scenario.consumers is None:
+            continue
+        most, growth = (median(r.metrics[metric] for r in rounds) for metric in (LAG, LAG_GROWTH))
+        text = f"note: {name}: its consumers were up to {most:,.0f} records behind"
+        if scenario.falls_behind_per_s:
+            text += (
+                f", {growth:,.0f} more each second: they take {scenario.consumers.takes_per_s:,.0f} of "
+                f"{scenario.load.rate:,.0f} records/s by declaration"
+            )
+        elif drained := [r.metrics[DRAIN] for r in rounds if DRAIN in r.metrics]:
+            text += f", and worked off the rest in {median(drained):.1f} s"
+        notes.append(text)
+    return notes
 
 
 def unavailable_notes(measurements: Mapping[str, Measurement]) -> list[str]:

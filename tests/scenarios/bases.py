@@ -142,6 +142,12 @@ END_TO_END = replace(
     consumers=Consumers(membership="assigned"),
 )
 
+# Three members of a group, each of which takes 1.5 ms over a record: half of what they can take is sent.
+WORKING = with_changes(
+    END_TO_END,
+    [("consumers.membership", "group"), ("consumers.threads", 3), ("consumers.work-ms", 1.5)],
+)
+
 RAMP = replace(
     END_TO_END,
     name="ramp",

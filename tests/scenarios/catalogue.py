@@ -23,8 +23,11 @@ from tests.scenarios.bases import (
     TRANSACTED,
     UNLIMITED,
     WIDE,
+    WORKING,
 )
+from tests.scenarios.cold import COLD, TIERED
 from tests.scenarios.failover import BACKLOG, ENDURANCE, FAILOVER
+from tests.scenarios.rebalance import REBALANCE
 
 R1 = "cloud service white paper, 2021"
 R2 = "Kafka stress test, Kafka 0.10.0.1"
@@ -485,6 +488,31 @@ FAMILIES: tuple[Family, ...] = (
         source=R4,
     ),
     family(
+        "consumer-work",
+        "how long consumers work over what they are given: how far they fall behind, and how soon that is worked off",
+        base=WORKING,
+        full={
+            "work-half": {"consumers.work-ms": 1.5},
+            "work-lognormal": {"consumers.work-sigma": 1},
+            "work-batches": {"consumers.work-ms": 40, "consumers.work-per": "batch"},
+            "work-pauses": {
+                "consumers.work-ms": 1_200,
+                "consumers.work-per": "batch",
+                "consumers.pauses": "true",
+            },
+            "work-commits": {"consumers.commit-records": 100},
+            "work-too-much": {"consumers.work-ms": 4},
+        },
+        says={
+            "work-half": "1.5 ms over each record: three members take twice as much as is sent",
+            "work-lognormal": "1.5 ms on average, lognormal with sigma 1",
+            "work-batches": "40 ms over each batch, however many records it has",
+            "work-pauses": "1.2 s over each batch: partitions are paused meanwhile, and polled",
+            "work-commits": "1.5 ms over each record, and a commit every 100",
+            "work-too-much": "4 ms over each record: three members take 750/s of 1,000, and fall behind",
+        },
+    ),
+    family(
         "produce-and-consume",
         "reading beside writing: about the rates of each alone, where there is CPU for both",
         base=TOGETHER,
@@ -544,6 +572,9 @@ FAMILIES: tuple[Family, ...] = (
     ),
     ENDURANCE,
     BACKLOG,
+    COLD,
+    TIERED,
     FAILOVER,
+    REBALANCE,
 )
 SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)

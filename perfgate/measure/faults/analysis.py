@@ -84,10 +84,12 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
     lost_service = outage(served, begin, fault, written.end)
     lag = lag_of(written, records, begin, fault, integrity.lost.total)
-    phases = _phases(written, lost_service, fault, lag)
+    taken = received(written, begin, fault)
+    shown = taken if taken and written.rebalanced else lost_service
+    phases = _phases(written, shown, fault, lag)
     spans = _spans(phases, begin)
     metrics = {
-        **_outage_metrics(lost_service, received(written, begin, fault)),
+        **_outage_metrics(lost_service, taken),
         **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
         "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served),
@@ -114,7 +116,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             split_source=POLLED if written.changes is None else LOGGED,
             down={
                 str(n): tuple((opens - fault, closes - fault) for opens, closes in partition.down)
-                for n, partition in lost_service.partitions.items()
+                for n, partition in shown.partitions.items()
             },
             leaders=tuple((state.at - fault, state.leaders) for state in written.states),
             in_sync=tuple((state.at - fault, tuple(map(len, state.in_sync))) for state in written.states),
@@ -154,15 +156,20 @@ def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple
 
 
 def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
-    """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored.
+    """Return when service (`lost`) was as before, lacking (of some partition), with replicas out of sync, and restored.
 
-    Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where nothing
-    was done: before that, while the load went on, and after.
+    Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where members
+    came and went: before that, until each partition was read again, and after. Where nothing was done: before that,
+    while the load went on, and after.
     """
     before = {"before": (fault - BEFORE_S, fault)}
     if lag is not None and (again := written.read_again) is not None:
         caught_up = written.end if lag.caught_up is None else lag.caught_up
         phases = {"unread": (fault, again), CATCHING_UP: (again, caught_up), "caught up": (caught_up, written.end)}
+    elif written.rebalanced:
+        gaps = [end for one in lost.partitions.values() for _, end in one.down]
+        done = max([written.marks[-1][0], *gaps])
+        phases = {"rebalancing": (fault, done), "after": (done, written.end)}
     elif written.endured is not None:
         end = written.endured[1]
         phases = {"going on": (fault, end), "after": (end, written.end)}
@@ -217,6 +224,9 @@ def _outage_metrics(lost: Outage, received: Outage | None) -> dict[str, float]:
     }
     if received:
         metrics["receive_outage_s.max"] = received.max_s
+        metrics["receive_outage_affected"] = float(received.affected)
+        metrics["receive_outage_partition_seconds"] = received.beyond_s
+        metrics["receive_outage_all_s"] = received.all_down_s
     return metrics
 
 

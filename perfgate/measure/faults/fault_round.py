@@ -27,6 +27,7 @@ from perfgate.measure.faults.flaws import (
     brokers_served_too_little,
     failed_before,
     late_before,
+    not_given,
     not_redelivered,
     schedule_delay_s,
     spoilt_latencies,
@@ -38,7 +39,7 @@ from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
-from perfgate.model.faults import BEFORE_S, Scene
+from perfgate.model.faults import BEFORE_S, Scene, joining
 from perfgate.model.flaw import Doubt, Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
@@ -142,6 +143,7 @@ def fault_round(
         *fault_host_flaws(load.hosts),
         *stayed(scenario, metrics),
         *not_redelivered(scenario, written, metrics),
+        *not_given(scenario, metrics),
         *late_before(schedule_delay_s(written)),
     ]
     early = failed_before(scenario, written)
@@ -232,7 +234,8 @@ def _written(
 ) -> Written:
     scenario = spec.scenario
     sends, outcomes = _producers(scenario, journals)
-    each = scenario.consumers.processes * scenario.consumers.threads if scenario.consumers else 0
+    consumers = scenario.consumers
+    each = (consumers.processes + len(joining(scenario))) * consumers.threads if consumers else 0
     return Written(
         start=load.start,
         rate=scenario.load.rate,

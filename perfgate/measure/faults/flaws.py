@@ -11,10 +11,10 @@ import numpy.typing as npt
 from perfgate.load.history import Rows
 from perfgate.measure.faults.history import Written
 from perfgate.measure.faults.outage import Times, in_spite_of_s
-from perfgate.measure.faults.reading import kept_s
+from perfgate.measure.faults.reading import MISSED, kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
-from perfgate.model.delivery import ERROR_CODES
+from perfgate.model.delivery import ERROR_CODES, is_promised
 from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
 from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
@@ -143,6 +143,18 @@ def stayed(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt
         return ()
     text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
     return but_outages("no effect", "load", text)
+
+
+def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return the doubt of a consumer group that was never given records though it was given later ones.
+
+    Its members commit what they were given, and nothing else; brokers that cut a log back may pass records over.
+    """
+    missed, consumers = metrics.get(MISSED, 0.0), scenario.consumers
+    if not missed or consumers is None or consumers.membership != "group" or not is_promised(scenario):
+        return ()
+    text = f"the group was never given {missed:,.0f} acknowledged records, though it was given later ones"
+    return (Doubt(kind=FAILED, whose="brokers", text=text),)
 
 
 def not_redelivered(scenario: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:

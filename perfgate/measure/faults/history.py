@@ -15,7 +15,7 @@ from perfgate.load.history import Rows
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.measure.faults.outage import Times
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.faults import NOTHING_DONE, READ_AGAIN
+from perfgate.model.faults import JOINS, LEAVES, NOTHING_DONE, READ_AGAIN
 from perfgate.model.target import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
@@ -63,6 +63,11 @@ class Written:
         """From when to when the load only went on; None where something was done."""
         begin, words = self.marks[0]
         return (begin, self.marks[-1][0]) if words == NOTHING_DONE else None
+
+    @property
+    def rebalanced(self) -> bool:
+        """Whether members of the consumer group came or went, and nothing was done to brokers."""
+        return self.marks[0][1].endswith((LEAVES, JOINS))
 
     @property
     def read_again(self) -> float | None:

@@ -16,6 +16,7 @@ from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 LAG_EVERY_S = 0.1
 BEHIND_S = 2.0
 """A group that was behind in all of these last seconds was behind to the end; a single sample may be a pause."""
+MISSED = "missed_records"
 DUE_S = 5.0
 """What was acknowledged this long before the load ended has to be accepted; the rest was not waited for."""
 
@@ -88,7 +89,7 @@ def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float
     """
     rows = np.concatenate(first_group(written))
     (place,) = positions(rows)
-    metrics = {"redelivered_records": float(len(rows) - len(np.unique(place)))}
+    metrics = {"redelivered_records": float(len(rows) - len(np.unique(place))), **_missed(written, rows)}
     behind = lag.behind > lag.usual
     late = lag.times[(lag.times >= fault) & behind]
     if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
@@ -102,6 +103,21 @@ def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float
         read = int(((rows["at"] >= again) & (rows["at"] < lag.caught_up)).sum())
         metrics |= {"catch_up_records_per_s": read / took} if took else {}
     return metrics
+
+
+def _missed(written: Written, rows: Rows) -> dict[str, float]:
+    """Return how many acknowledged records the group was never given though it was given later ones.
+
+    Nothing is returned of records that go to any member, in no order.
+    """
+    if written.system != "kafka" or any(map(len, written.accepts)):
+        return {}
+    last = np.full(written.partitions, -1, np.int64)
+    np.maximum.at(last, rows["partition"], rows["offset"])
+    acked = _together(written.outcomes, OUTCOME)
+    acked = acked[acked["error"] == 0]
+    due, given = positions(acked[acked["offset"] < last[acked["partition"]]], rows)
+    return {MISSED: float(len(np.setdiff1d(due, given)))}
 
 
 def end_to_end(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
@@ -127,8 +143,8 @@ def encoded(latencies_s: Times) -> str:
 
 
 def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[int, ...]:
-    """Return what was unread at the end of each second; empty where no consumers stayed away."""
-    if lag is None or written.read_again is None:
+    """Return what was unread at the end of each second; empty where consumers read on."""
+    if lag is None or (written.read_again is None and not written.rebalanced):
         return ()
     ends = np.arange(begin + BIN_S, written.end, BIN_S)
     at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)

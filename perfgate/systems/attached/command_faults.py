@@ -115,6 +115,14 @@ class CommandFaults:
         """Raise TargetError: a file declares no spare broker."""
         raise TargetError("replicas are not moved on real brokers")
 
+    def drop_cache(self) -> float:
+        """Raise TargetError: the files of real brokers are out of reach."""
+        raise TargetError("the page cache of real brokers is not dropped")
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        """Raise TargetError: the files of real brokers are out of reach."""
+        raise TargetError("what real brokers have in a remote tier is not known")
+
     def restore(self) -> list[str]:
         """Give back all that is away; return what is left for a person to do.
 

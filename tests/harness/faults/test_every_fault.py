@@ -36,7 +36,7 @@ def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
 
 
 def test_an_unknown_kind_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="unknown fault 'meteor'; legal: client-crash, consumer-kill, "):
+    with pytest.raises(ConfigurationError, match="unknown fault 'meteor'; legal: client-crash, cold-read, "):
         Fault(kind="meteor")
 
 

@@ -67,7 +67,7 @@ def test_the_names_of_the_catalogue_stay() -> None:
     assert {"acks", "batch-size", "cross-az", "failover", "latency", "replicas"} <= {one.name for one in FAMILIES}
     smoke = [row.name for row in SCENARIOS if row.tier == "smoke"]
     assert smoke == ["acks-all", "batch-1k", "batch-16k", "cross-az", "replicas-3", "paced-500", "consume-1"]
-    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 29
+    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 44
     assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
 
 
@@ -93,6 +93,9 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "load.shape": "constant:rate=7,seconds=7",
         "consumers.membership": "group",
         "beside": "none",
+        "consumers.work-sigma": 1,
+        "consumers.work-per": "batch",
+        "consumers.pauses": "true",
     }.get(path, 7)
     base = replace(PAPER, cluster=ClusterSpec(system=PATHS[path].only or "kafka"))
     after = with_changes(base, [(path, value)])

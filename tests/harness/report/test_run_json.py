@@ -135,6 +135,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "untold": {},
                     "growth": 1.0,
                     "shape": None,
+                    "lag_over_time": [],
                     "target_unhealthy": False,
                     "accounting": {**r["accounting"], "markers": 0},
                 }

@@ -8,7 +8,9 @@ from typing import Any
 from confluent_kafka import cimpl  # of the version that the scenario asks for
 
 from perfgate.load.clients import LoadClientError, ReadingClient
-from perfgate.systems.kafka.load.reading import Consumer
+from perfgate.model.declared import POLL_AT_ONCE
+from perfgate.model.faults import STATIC
+from perfgate.systems.kafka.load.reading import BATCH, Consumer
 from perfgate.systems.kafka.load.sending import Producer
 
 
@@ -27,7 +29,14 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
         from perfgate.systems.kafka.load.sharing import ShareMember  # older clients have none
 
         return ShareMember(spec, number)
-    return Consumer(spec["client"], spec["topics"], spec["assigned"][number] if spec["assigned"] else None, counts)
+    client, assigned = dict(spec["client"]), spec["assigned"][number] if spec["assigned"] else None
+    if STATIC in client:  # each member is another one, and its successor is the same
+        client[STATIC] += f"-{number - spec['first'] + spec.get('place', spec['first'])}"
+    # What is in the journal is what was given: no position is committed before. Nor before its work is done.
+    commits: int = spec["commit_records"]
+    stores = assigned is None and bool(spec.get("history") or spec["work"] or commits)
+    most = POLL_AT_ONCE if spec["work"] else BATCH
+    return Consumer(client, spec["topics"], assigned, counts, stores=stores, commit_records=commits, most=most)
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:

@@ -101,11 +101,13 @@ def consumers_of(spec: LoadSpec) -> Requests:
     client = {**({} if share else {**dict(CONSUME_AS_JAVA), **store, **at_end}), **dict(consumers.config)}
     # Without commits an assigned consumer leaves no group behind.
     client |= {"enable.auto.commit": "false"} if consumers.membership == "assigned" else {}
+    commits = consumers.commit_records
+    client |= {"enable.auto.commit": "false"} if commits else {}
     client |= {} if share else {"statistics.interval.ms": str(STATISTICS_MS)}
     client |= {"enable.partition.eof": "true"} if backlog else {}
 
     def own(group: str) -> dict[str, object]:
-        return {**_common(spec, {**client, "group.id": group}), "share": share}
+        return {**_common(spec, {**client, "group.id": group}), "share": share, "commit_records": commits}
 
     return consumer_requests(spec, own, drain_s_of(scenario))
 

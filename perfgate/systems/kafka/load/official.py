@@ -74,6 +74,8 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "this driver's consumers form no share group"
     if consumers is not None and consumers.groups > 1:
         return "this driver's consumers form one group; the scenario has several, each of which reads everything"
+    if consumers is not None and consumers.commit_records:
+        return "this driver's consumers commit when they like, not after so many records"
     if not load.sends:
         if consumers is not None and consumers.membership == "assigned":
             return "ConsumerPerformance always joins a group; the scenario assigns its partitions"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.load.clients import Hear, LoadClientError, UnansweredError
+from perfgate.load.clients import Hear, LoadClientError, Rows, UnansweredError
 from perfgate.load.schedule import now
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
@@ -31,16 +31,27 @@ class Consumer(Client):
         topics: Sequence[str],
         assigned: Sequence[int] | None,
         counts: Callable[[], bool],
+        *,
+        stores: bool = False,
+        commit_records: int = 0,
+        most: int = BATCH,
     ) -> None:
         """`assigned`: partitions; None: those that its group gives. `counts`: whether the window is open.
 
-        Raises LoadClientError with librdkafka's words when a setting is refused.
+        `stores`: records are done with, and may be committed, when the next ones are asked for, not when they are
+        taken; `commit_records`: that is asked for after so many (0: by the client, from time to time). `most`: records
+        to take at a time. Raises LoadClientError with librdkafka's words when a setting is refused.
         """
         self._assigned, self._in_window = assigned, counts
-        self._pointers = np.zeros(BATCH, np.uint64)
+        self._pointers = np.zeros(most, np.uint64)
         self.fetches = 0
         self.fetch_ms = 0.0
-        super().__init__(clib.CONSUMER, settings, topics, on_stats=self._take_stats)
+        self._stores, self._commit_records, self._rests = stores, commit_records, False
+        self._done = dict[int, int]()
+        """The position behind the last record taken of each partition, as long as it is not marked as done."""
+        self._uncommitted = self._taken = 0
+        own = {"enable.auto.offset.store": "false"} if stores else {}
+        super().__init__(clib.CONSUMER, {**settings, **own}, topics, on_stats=self._take_stats)
 
     def connect(self, partitions: int) -> None:
         super().connect(partitions)
@@ -56,12 +67,17 @@ class Consumer(Client):
             return int(partitions.contents.cnt)
 
     def take(self, hear: Hear) -> int:
-        count = int(lib.rd_kafka_consume_batch_queue(self.queue, 0, self._pointers.ctypes.data, BATCH))
+        if self._done and not self._rests:
+            self._settle()
+        count = int(lib.rd_kafka_consume_batch_queue(self.queue, 0, self._pointers.ctypes.data, len(self._pointers)))
         if count <= 0:
             return 0
         heard, pointers = now(), self._pointers[:count]
         try:
-            hear(self.read(pointers), heard)
+            rows = self.read(pointers)
+            hear(rows, heard)
+            if self._stores:
+                self._note(rows[rows["err"] == 0])
         finally:
             for _ in map(clib.free_message, pointers.tolist()):
                 pass
@@ -69,6 +85,7 @@ class Consumer(Client):
 
     def rest(self, rests: bool) -> None:
         turn = lib.rd_kafka_pause_partitions if rests else lib.rd_kafka_resume_partitions
+        self._rests = rests
         with self._assigned_now() as partitions:
             self._must(turn(self.handle, partitions), "resting" if rests else "reading on")
 
@@ -81,11 +98,33 @@ class Consumer(Client):
 
     def close(self) -> None:
         if self._assigned is None:
+            if self._done:
+                self._settle()
+            if self._uncommitted:
+                lib.rd_kafka_commit(self.handle, None, 0)
             lib.rd_kafka_consumer_close(self.handle)
 
     def _named(self, partition: int) -> tuple[bytes, int]:
         topic, number = self.place_of(partition)
         return self.topics[topic], number
+
+    def _note(self, rows: Rows) -> None:
+        for partition in np.unique(rows["partition"]).tolist():
+            self._done[partition] = int(rows["offset"][rows["partition"] == partition].max()) + 1
+        self._taken += len(rows)
+
+    def _settle(self) -> None:
+        """Mark what was taken as done; a partition that was taken away meanwhile is another member's."""
+        with _Partitions(map(self._named, self._done)) as done:
+            for place, position in enumerate(self._done.values()):
+                done.contents.elems[place].offset = position
+            lib.rd_kafka_offsets_store(self.handle, done)
+        self._done.clear()
+        if self._commit_records:
+            self._uncommitted, self._taken = self._uncommitted + self._taken, 0
+            if self._uncommitted >= self._commit_records:
+                lib.rd_kafka_commit(self.handle, None, 1)
+                self._uncommitted = 0
 
     @contextmanager
     def _assigned_now(self) -> Iterator[Any]:

@@ -17,11 +17,12 @@ import docker.errors
 from perfgate.host.disk import check_disk
 from perfgate.host.journal import is_alive
 from perfgate.host.ports import is_this_machine
-from perfgate.model import ClusterSpec
+from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
+from perfgate.systems.kafka.managed.tiered import MANAGER, is_tiered
 
 ENGINE_TIMEOUT_S = 8
 """For the answer to a ping."""
@@ -44,6 +45,13 @@ class ContainersTarget(KafkaTarget[ContainersCluster]):
         """
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._toxiproxy_image, self._note = toxiproxy_image, note
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if isinstance(scenario, FaultScenario) and scenario.fault.about.drops_cache:
+            return "the page cache of brokers in containers is not dropped: cold reads need --target embedded"
+        if is_tiered(scenario.cluster):
+            return f"an image has no remote tier: tiered storage needs --target embedded, or a broker.{MANAGER}"
+        return super().cannot(scenario)
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the engine's folder on this machine has too little room.

@@ -19,6 +19,7 @@ from perfgate.systems.kafka.managed.brokers import needed_mib
 from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
+from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar
 
 START_TRIES = 2
 
@@ -80,6 +81,8 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
             find_java(java_needed(version), what=f"Kafka {version}")
             self._say(f"Kafka {version}: resolving and verifying its jars")
             jars_of(ClusterSpec(version=version, home=home))
+        for version in sorted({spec.version for spec in specs if is_tiered(spec)}):
+            tiered_jar(version)
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()

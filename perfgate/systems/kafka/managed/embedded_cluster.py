@@ -35,6 +35,7 @@ from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.severable import SeverableLinks
+from perfgate.systems.kafka.managed.tiered import FOLDER, is_tiered, tiered_settings
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
@@ -94,6 +95,8 @@ class EmbeddedCluster(OwnCluster):
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
             tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("SAMEZONE")},
+            log_dirs=self.log_dirs,
+            tier=self._data / FOLDER,
         )
 
     def start(self) -> None:
@@ -264,6 +267,8 @@ class EmbeddedCluster(OwnCluster):
             voters=voters,
             log_dir=self._data / node_name(self.spec, node),
         )
+        if is_tiered(self.spec) and node in self._ids:
+            settings = {**tiered_settings(self.spec, self._data), **settings}
         if self._secured and node in self._ids:
             settings |= self._secured.broker_settings(settings["listener.security.protocol.map"])
         return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from perfgate.host.guard import Guard
+from perfgate.host.page_cache import drop
 from perfgate.host.session import run_in_session
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model.errors import TargetError
 from perfgate.model.target import LoggedChange
+from perfgate.systems.kafka.managed.tiered import local_share
 from perfgate.systems.kafka.observe import changes
 from perfgate.systems.node_faults import NodeFaults
 
@@ -82,6 +84,14 @@ class KafkaTools(ABC):
 class KafkaFaults(NodeFaults, KafkaTools):
     """Actions on nodes, and Kafka's tools on one of them."""
 
+    def drop_cache(self) -> float:
+        """Raise TargetError: the brokers' files are out of reach."""
+        raise TargetError("the page cache of brokers in containers is not dropped")
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        """Raise TargetError: the brokers' files are out of reach."""
+        raise TargetError("what brokers in containers have in a remote tier is not known")
+
     @abstractmethod
     def active_controller(self) -> int: ...
 
@@ -96,8 +106,11 @@ class ProcessFaults(KafkaFaults):
         proxies: Callable[[], tuple[ToxiproxyApi, Mapping[int, list[str]]] | None],
         metadata: Mapping[int, Path],
         tools: Mapping[str, str],
+        log_dirs: Callable[[], Sequence[Path]],
+        tier: Path,
     ) -> None:
-        """`pids` by node, which `spawn` renews; `proxies` of each broker, when its links can be severed.
+        """`pids` by node, which `spawn` renews; `proxies` of each broker, when its links can be severed. `log_dirs`:
+        the folders of all brokers' partitions; `tier`: that of their remote tier, if they have one.
 
         `metadata`: the folder of the controllers' log by controller; `tools`: java, classpath and bootstrap for Kafka's
         tools.
@@ -115,9 +128,19 @@ class ProcessFaults(KafkaFaults):
         )
         self._guard, self._pids = guard, pids
         self._proxies, self._metadata, self._tools = proxies, metadata, tools
+        self._log_dirs, self._tier = log_dirs, tier
 
     def runs(self, node: int) -> bool:
         return self._guard.exit_status(self._pids[node]) is None
+
+    def drop_cache(self) -> float:
+        try:
+            return drop(file for folder in self._log_dirs() for file in folder.rglob("*.log"))
+        except OSError as error:
+            raise TargetError(f"the brokers' logs cannot be dropped from the page cache: {error}") from error
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        return local_share(topic, replicas, [*self._log_dirs()], self._tier)
 
     def active_controller(self) -> int:
         files = {node: folder / QUORUM_STATE for node, folder in self._metadata.items()}

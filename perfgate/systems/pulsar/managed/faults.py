@@ -47,3 +47,11 @@ class ProcessFaults(NodeFaults):
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Raise TargetError: where a ledger's entries lie its bookies alone decide."""
         raise TargetError("Pulsar moves no replicas: an entry stays on the bookies that it was written to")
+
+    def drop_cache(self) -> float:
+        """Raise TargetError: bookies keep what they read in a cache of their own."""
+        raise TargetError("Pulsar's bookies keep entries in caches of their own, which cannot be dropped")
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        """Raise TargetError: its offloading is not measured."""
+        raise TargetError("Pulsar's offloading is not measured")

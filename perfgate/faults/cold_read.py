@@ -1,0 +1,42 @@
+"""cold-read: consumers stay away for a while; what they come back to is no longer in the brokers' page cache."""
+
+from perfgate.faults.consumers_away import back_after, catching_up, stay_away
+from perfgate.faults.costs import unmoved
+from perfgate.model.errors import TargetError
+from perfgate.model.faults import FaultKind, Figures, Scene
+
+MOST_LEFT = 0.1
+"""Share of the brokers' logs that may stay in the page cache: the newest records are written all the time."""
+SETTLE_S = 5.0
+"""What brokers had not written to disk yet is written at once, which producers feel: not while it is read."""
+
+
+def _act(scene: Scene) -> None:
+    def drop() -> None:
+        scene.faults.drop_cache()
+        scene.hold(SETTLE_S)
+        left = scene.faults.drop_cache()
+        scene.mark(f"dropped from the page cache, {left:.1%} left")
+        if left > MOST_LEFT:
+            raise TargetError(f"{left:.0%} of the brokers' logs stay in the page cache: what is read is not cold")
+
+    stay_away(scene, drop)
+
+
+def _note(figures: Figures) -> str:
+    text = catching_up(figures)
+    return f"from disk: {text}" if text else ""
+
+
+FAULT = FaultKind(
+    name="cold-read",
+    act=_act,
+    sending=unmoved,
+    receiving=back_after,
+    commands=None,  # a command for each broker's host would need one that gives the cache back
+    brokers_down=0,
+    leaves_unread=True,
+    drops_cache=True,
+    meanwhile="with nobody reading",
+    note=_note,
+)

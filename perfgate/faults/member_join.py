@@ -1,0 +1,27 @@
+"""member-join: one more member joins the consumer group, and takes its share of the partitions."""
+
+from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
+from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+
+
+def _act(scene: Scene) -> None:
+    assert scene.scenario.consumers is not None, "cannot_rebalance"
+    scene.join(scene.scenario.consumers.processes + 1, MEMBER_S)
+    scene.hold()
+
+
+def _receiving(scenario: FaultScenario) -> Expectation:
+    return shared_out(scenario, 1)
+
+
+FAULT = FaultKind(
+    name="member-join",
+    act=_act,
+    sending=unmoved,
+    receiving=_receiving,
+    commands=(),
+    brokers_down=0,
+    joins=lambda members: (members,),
+    meanwhile="with a member more",
+    note=rebalances,
+)

@@ -1,0 +1,26 @@
+"""member-leave: a member of the consumer group closes for good; the others take over its partitions."""
+
+from perfgate.faults.costs import group_session_s, rebalances, shared_out, unmoved
+from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+
+
+def _act(scene: Scene) -> None:
+    scene.leave(1)
+    scene.hold()
+
+
+def _receiving(scenario: FaultScenario) -> Expectation:
+    return shared_out(scenario, 1, group_session_s(scenario))
+
+
+FAULT = FaultKind(
+    name="member-leave",
+    act=_act,
+    sending=unmoved,
+    receiving=_receiving,
+    commands=(),
+    brokers_down=0,
+    joins=lambda members: (),
+    meanwhile="with a member less",
+    note=rebalances,
+)

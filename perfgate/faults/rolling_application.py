@@ -1,0 +1,31 @@
+"""rolling-application: each member of the consumer group closes, and another one joins in its place."""
+
+from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
+from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+
+
+def _act(scene: Scene) -> None:
+    assert scene.scenario.consumers is not None, "cannot_rebalance"
+    members = scene.scenario.consumers.processes
+    for number in range(1, members + 1):
+        scene.leave(number)
+        scene.hold()
+        scene.join(members + number, MEMBER_S)
+
+
+def _receiving(scenario: FaultScenario) -> Expectation:
+    """A change may come while the group is busy with the one before it."""
+    return shared_out(scenario, 2, scenario.fault.hold_s)
+
+
+FAULT = FaultKind(
+    name="rolling-application",
+    act=_act,
+    sending=unmoved,
+    receiving=_receiving,
+    commands=(),
+    brokers_down=0,
+    joins=range,
+    meanwhile="with a member away",
+    note=rebalances,
+)

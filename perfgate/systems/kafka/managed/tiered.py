@@ -1,0 +1,71 @@
+"""Tiered storage (KIP-405) of brokers that this suite starts: Kafka's own LocalTieredStorage, a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfgate.host.maven import digest, published_sha1, repository
+from perfgate.model import ClusterSpec
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted
+
+ENABLED, MANAGER = "remote.log.storage.system.enable", "remote.log.storage.manager.class.name"
+LOCAL = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+"""Of the tests of Kafka's storage module, whose jar is published; its quick start uses the same."""
+FOLDER = "remote-tier"
+FETCH_TIMEOUT_S = 60
+
+
+def is_tiered(spec: ClusterSpec) -> bool:
+    """Whether brokers have a remote tier, and state none of their own."""
+    config = dict(spec.config)
+    return config.get(ENABLED) == "true" and MANAGER not in config
+
+
+def tiered_jar(version: str) -> Path:
+    """Return the jar with the remote tier of this Kafka, fetched once, as its repository publishes it.
+
+    Raises ConfigurationError.
+    """
+    group, artifact, classifier = "org.apache.kafka", "kafka-storage", "test"
+    try:
+        with repository() as url:
+            from jgo.maven import MavenContext  # takes 0.1 s, and only such a cluster needs it
+
+            context = MavenContext(remote_repos={"central": url}, timeout=FETCH_TIMEOUT_S)
+            jar = Path(context.project(group, artifact).at_version(version).artifact(classifier=classifier).resolve())
+            published = published_sha1(group, artifact, version, classifier, url)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # whatever its HTTP layer raises; all of it means the same to the user
+        raise ConfigurationError(
+            f"tiered storage: {artifact}-{version}-{classifier}.jar cannot be had from the Maven repository "
+            f"({type(error).__name__}: {redacted(str(error))})"
+        ) from error
+    if published and published != digest(jar, "sha1"):
+        raise ConfigurationError(f"{jar} differs from what the Maven repository publishes; remove it to fetch it again")
+    return jar
+
+
+def tiered_settings(spec: ClusterSpec, folder: Path) -> dict[str, str]:
+    """Return the brokers' settings of a remote tier in `folder`, which all of them share."""
+    return {
+        MANAGER: LOCAL,
+        "remote.log.storage.manager.class.path": str(tiered_jar(spec.version)),
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(folder / FOLDER),
+        "remote.log.metadata.manager.listener.name": "INTERNAL",
+        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, spec.brokers)),
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+    }
+
+
+def local_share(topic: str, replicas: int, logs: list[Path], tier: Path) -> float:
+    """Return the bytes of a topic in one replica's own logs over those in the remote tier; infinity: nothing is there.
+
+    `logs`: folders of all brokers' partitions; `replicas` of each partition hold the same.
+    """
+    own = sum(path.stat().st_size for folder in logs for path in folder.glob(f"{topic}-*/*.log") if path.exists())
+    remote = sum(path.stat().st_size for path in tier.rglob("*.log") if f"/{topic}-" in str(path))
+    return own / replicas / remote if remote else float("inf")
