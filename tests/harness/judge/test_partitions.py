@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.judge.outliers import PARTITION_QUESTIONS, PARTITIONS_BY_CHANCE, always_worst, differing_partitions
-from perfgate.model import PartitionFigures, Round
+from perfgate.judge.outliers import (
+    PARTITION_QUESTIONS,
+    PARTITIONS_BY_CHANCE,
+    always_worst,
+    differing_partitions,
+    differing_topics,
+)
+from perfgate.model import PartitionFigures, Round, TopicFigures
 from tests.harness.build import flawed, one_round
 
 Figures = Callable[[int, int], tuple[float, float]]
@@ -66,3 +72,15 @@ def test_partitions_that_are_alike_are_named_no_more_often_than_is_said(partitio
         for _ in range(nights)
     )
     assert named / nights <= each + 4 * (each / nights) ** 0.5
+
+
+def test_topics_that_differ_are_named_by_how_often() -> None:
+    late = TopicFigures(number=7, records_per_s=10.0, p99_ms=90.0, differs=("p99",))
+    both = TopicFigures(number=3, records_per_s=2.0, p99_ms=90.0, differs=("rate", "p99"))
+    told = [replace(one_round(n, 1_000), topics=(late, both) if n < 3 else (late,)) for n in (1, 2, 3)]
+    told.append(flawed(one_round(4, 1_000), invalid=("wrong",), topics=(late,)))
+    assert differing_topics(told) == [
+        "topic 007: its p99 differed from the other topics' in 3 of 3 rounds",
+        "topic 003: its rate differed from the other topics' in 2 of 3 rounds",
+        "topic 003: its p99 differed from the other topics' in 2 of 3 rounds",
+    ]

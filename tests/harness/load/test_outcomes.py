@@ -15,7 +15,7 @@ from perfgate.load import producing
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, read_journal, sends_path
 from perfgate.load.outcomes import Outcomes
 from perfgate.load.schedule import Window
-from perfgate.model.histogram import encode, latency_metrics
+from perfgate.model.histogram import encode, figures_of, latency_metrics
 from perfgate.systems.kafka.load.clib import ERR_PURGE_QUEUE, MESSAGE
 from perfgate.systems.kafka.load.clib import TIMED_OUT as TIMED_OUT_CODES
 
@@ -258,3 +258,19 @@ def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_
     never = producing.Withdrawing(client, window, Mock(), 0.0)
     never.in_gap(99.0)
     assert client.withdraw.call_count == 1, "without turns"
+
+
+@pytest.mark.parametrize(("topics", "partitions", "rows"), [(1, 102, 0), (2, 102, 2), (51, 102, 51), (2, 100, 0)])
+def test_of_too_many_partitions_latencies_are_kept_by_topic(
+    monkeypatch: pytest.MonkeyPatch, topics: int, partitions: int, rows: int
+) -> None:
+    several = {"topics": [f"t-{n}" for n in range(topics)], "partitions": partitions}
+    one = Sent(monkeypatch, "paced", **several)
+    messages = one.hand_over(11.0, [11.0, 11.0, 11.0])
+    messages["partition"] = [0, 50, 99]
+    one.hear(11.5, messages)
+    found = one.outcomes.counts()
+    apart = [records for records, _ in figures_of(found["latency_by_topic"])]
+    where = [partition // (partitions // topics) for partition in (0, 50, 99)]
+    assert apart == np.bincount(where, minlength=rows).tolist()[:rows]
+    assert len(figures_of(found["latency_by_partition"])) == (partitions if partitions <= 100 else 0)

@@ -98,8 +98,7 @@ class Client:
 
         Raises LoadClientError when they are not as many, or not in time.
         """
-        self.each = partitions // len(self.topics)
-        self._first = (np.argsort(np.array(self.topic_handles, np.uint64)) * self.each).astype(np.int32)
+        self.number(partitions)
         found = ctypes.POINTER(clib.Metadata)()
         # Without a handle of one: of all that this client has one of.
         only = self.topic_handles[0] if len(self.topics) == 1 else None
@@ -117,6 +116,11 @@ class Client:
                 raise _failed(f"topic {topic.decode()}: {clib.error_text(error)}", error)
             if count != self.each:
                 raise LoadClientError(f"topic {topic.decode()}: it has {count} partitions, not {self.each}")
+
+    def number(self, partitions: int) -> None:
+        """Number the partitions of all topics in one row, as many of each."""
+        self.each = partitions // len(self.topics)
+        self._first = (np.argsort(np.array(self.topic_handles, np.uint64)) * self.each).astype(np.int32)
 
     @property
     def named(self) -> str:
