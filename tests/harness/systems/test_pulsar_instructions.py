@@ -10,7 +10,7 @@ import pytest
 from perfgate.load.clients import LoadClientError
 from perfgate.load.schedule import pace
 from perfgate.load.transport import ROOT
-from perfgate.model import Consumers, Load, Scenario, TopicSpec
+from perfgate.model import Consumers, Load, Scenario, TopicSpec, with_changes
 from perfgate.model.load import LoadSpec
 from perfgate.systems.pulsar.load import instructions as module
 from perfgate.systems.pulsar.load import native
@@ -180,3 +180,20 @@ def test_a_load_host_needs_no_more_than_it_has() -> None:
         check=True,
     )
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("load.shape", "spike:base=200,peak=1000,seconds=10,period=30", "shape"),
+        ("record.sizes", "values:100=9/10000=1", "sizes"),
+        ("record.keys", "hot:count=9,share=0.5", "keys"),
+    ],
+)
+def test_shapes_sizes_and_skewed_keys_are_those_of_every_system(path: str, value: str, told: str) -> None:
+    row = with_changes(made(load=PACED, consumers=Consumers(membership="exclusive")), [(path, value)])
+    assert LibpulsarDriver().cannot(row) is None
+    plain = PULSAR.producers_of(spec_of(made(load=PACED)))["producer-1"]
+    producer = PULSAR.producers_of(spec_of(row))["producer-1"]
+    assert producer[told] != plain.get(told)
+    assert PULSAR.consumers_of(spec_of(row))["consumer-1"].get("sizes") == producer.get("sizes")
