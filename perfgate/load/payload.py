@@ -41,6 +41,7 @@ KEY_POOL_BYTES = 1 << 20
 SAMPLE_BYTES = 256 << 10
 BATCH_BYTES = 16 << 10
 RATIO_ERROR = 0.05
+SHARE_STEPS = 12
 PRINTABLE = np.frombuffer(bytes(range(32, 127)), np.uint8)
 PHRASE = b"the quick brown fox jumps over the lazy dog and runs away from it, "
 
@@ -238,7 +239,7 @@ class Values:
             self.lengths: npt.NDArray[np.uint64] = lengths.astype(np.uint64)
             ends = np.cumsum(lengths)
             self.offsets: npt.NDArray[np.uint64] = (ends - lengths).astype(np.uint64)
-            self.data: Bytes = np.random.default_rng([seed, producer]).integers(0, 256, int(ends[-1]), np.uint8)
+            self.data: Bytes = _rows_of(payload, lengths, np.random.default_rng([seed, producer]))
             self._headers: FullHeaders | CompactHeaders | ApartHeaders = ApartHeaders(
                 self.data, ends - lengths, ends, run=run, producer=producer
             )
@@ -324,8 +325,10 @@ def _lines(path: Path) -> list[bytes]:
     return lines[::step]
 
 
-def nearest_text_ratio(record_bytes: int, ratio: float) -> float:
+def nearest_text_ratio(record_bytes: int, ratio: float, sizes: Sizes | None = None) -> float:
     """How many times smaller gzip makes the text nearest to `ratio` that records can be; 1 where none is."""
+    if sizes is not None:
+        return _nearest_share(lengths_of(sizes, 0, 0), ratio, np.random.default_rng(0))[1]
     body_bytes = record_bytes - HEADER.itemsize
     if body_bytes < 1:
         return 1.0
@@ -344,6 +347,50 @@ def _text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator)
             f"legal: {least:.2f} to {most:.2f}"
         )
     return [row.tobytes() for row in nearest]
+
+
+def _rows_of(payload: Payload, lengths: Places, random: np.random.Generator) -> Bytes:
+    """Records of these lengths one after the other, their headers empty. Raises ValueError: see :func:`_text`."""
+    if payload.kind == "random":
+        return random.integers(0, 256, int(lengths.sum()), np.uint8)
+    share, reached = _nearest_share(lengths, payload.ratio, random)
+    if abs(reached - payload.ratio) > RATIO_ERROR * payload.ratio:
+        least, most = (_nearest_share(lengths, end, random)[1] for end in (0.0, math.inf))
+        raise ValueError(
+            f"text in records of {lengths.min():,} to {lengths.max():,} bytes cannot have a compression ratio of "
+            f"{payload.ratio:g}; legal: {least:.2f} to {most:.2f}"
+        )
+    return _text_of(lengths, share, random)
+
+
+def _nearest_share(lengths: Places, ratio: float, random: np.random.Generator) -> tuple[float, float]:
+    """The share of noise in each row at which gzip makes some of them about `ratio` times smaller, and the ratio."""
+    sample = lengths[: np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES) + 1]
+    low, high = 0.0, 1.0
+    for _ in range(SHARE_STEPS):
+        share = (low + high) / 2
+        low, high = (share, high) if _packed(_text_of(sample, share, random)) > ratio else (low, share)
+    found = [(share, _packed(_text_of(sample, share, random))) for share in (low, high)]
+    return min(found, key=lambda one: abs(one[1] - ratio))
+
+
+def _text_of(lengths: Places, share: float, random: np.random.Generator) -> Bytes:
+    """Rows whose bodies begin with this share of printable noise, and go on with one phrase."""
+    data = np.resize(np.frombuffer(PHRASE, np.uint8), int(lengths.sum()))
+    noise = PRINTABLE[random.integers(0, len(PRINTABLE), len(data))]
+    for begin, length in zip((np.cumsum(lengths) - lengths).tolist(), lengths.tolist(), strict=True):
+        body = begin + HEADER.itemsize
+        noisy = body + round(share * (length - HEADER.itemsize))
+        data[begin:body] = 0
+        data[begin + 12 : begin + 16] = noise[begin + 12 : begin + 16]  # looks like a checksum
+        data[body:noisy] = noise[body:noisy]
+    return data
+
+
+def _packed(data: Bytes) -> float:
+    """How many times smaller gzip makes these records in batches of 16 KiB."""
+    raw = data[:SAMPLE_BYTES].tobytes()
+    return len(raw) / sum(len(zlib.compress(raw[at : at + BATCH_BYTES])) for at in range(0, len(raw), BATCH_BYTES))
 
 
 def _nearest_text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator) -> Bytes:

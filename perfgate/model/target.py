@@ -293,6 +293,8 @@ class SampledRecords:
     keys: int
     gzip_ratio: float
     packed: float | None = None
+    record_sizes: tuple[int, ...] = ()
+    """The mean length of each twentieth of the values, the shortest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

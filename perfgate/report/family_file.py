@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from datetime import datetime
 from textwrap import fill
 
+from perfgate.model.sizes import LEAST_BYTES, MOST_BYTES
 from perfgate.model.target import ObservedTopic
 
 LEAST_RECORD_BYTES = 32
@@ -18,6 +20,8 @@ RANDOM_KEYS = 0.5
 COMPRESSIBLE, MOST_RATIO = 1.1, 100.0
 PACKED = 1.3
 """Uncompressed batches hold less than one byte of records per byte, because of headers."""
+UNEVEN = 1.5
+"""Records whose longest twentieth is this many times as long as the shortest are of several sizes."""
 BASE_RATE = 500
 """Records/s of the base, used where the topic's own rate is not known."""
 WIDTH = 100
@@ -52,6 +56,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
                 else ""
             ),
         ),
+        *_sizes(topic),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
         (
             "record.payload",
@@ -69,7 +74,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
         "The brokers do not tell: acks, linger.ms, batch.size and idempotence of the producers, and how many there are "
         "(the base has one, acks=-1, linger.ms=0, 16 KiB); with which codec the producers compress their batches, "
         "unless the topic does; who reads, and how far behind. End offsets count the markers of transactions too. Keys "
-        "here have 16 bytes, and all records are of one size."
+        "here have 16 bytes."
     )
     head = f"A load like that of topic {topic.name} of {cluster}, as it was at {written:%Y-%m-%d %H:%M} UTC."
     lines = [
@@ -114,6 +119,19 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
 def record_bytes(topic: ObservedTopic) -> int:
     """Return the bytes of a record of its scenarios."""
     return max(LEAST_RECORD_BYTES, topic.sample.record_bytes)
+
+
+def record_sizes(topic: ObservedTopic) -> str:
+    """Return the sizes of its scenarios' records, as record.sizes takes them; empty where all are about as long."""
+    lengths = [min(MOST_BYTES, max(LEAST_BYTES, length)) for length in topic.sample.record_sizes]
+    if not lengths or lengths[-1] < UNEVEN * lengths[0]:
+        return ""
+    return "values:" + "/".join(f"{length}={count}" for length, count in Counter(lengths).items())
+
+
+def _sizes(topic: ObservedTopic) -> list[tuple[str, object, str]]:
+    sizes = record_sizes(topic)
+    return [("record.sizes", sizes, "the mean of each twentieth of the sample's sizes")] if sizes else []
 
 
 def _rounded(rate: float) -> float | int:

@@ -2,13 +2,14 @@
 
 import zlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.payload import HEADER, Values, lengths_of
+from perfgate.load.payload import HEADER, Values, lengths_of, nearest_text_ratio
 from perfgate.load.producing import CHUNK, chunk_that_fits
 from perfgate.load.schedule import pace
 from perfgate.model import KIB, Payload, with_changes
@@ -38,6 +39,30 @@ def test_every_record_carries_its_header_and_crc_whatever_its_size() -> None:
         assert (header["run"], header["producer"], header["sequence"]) == (RUN, 1, number)
         assert header["crc"] == zlib.crc32(row[HEADER.itemsize :])
         assert header["time_ns"] == (1.5e9 if number < 40 else 2.5e9)
+
+
+@pytest.mark.parametrize("ratio", [1.5, 3.0, 6.0])
+def test_text_of_several_sizes_has_the_ratio_that_was_stated(ratio: float) -> None:
+    payload = Payload(kind="text", ratio=ratio)
+    values = Values(payload, run=RUN, producer=1, record_bytes=MIXED.mean, seed=1, compressed=True, sizes=MIXED)
+    values.stamp(0, np.arange(len(values), dtype=np.uint64), 1.5)
+    raw = values.data.tobytes()[: 1 << 20]
+    batches = [raw[at : at + 16 * KIB] for at in range(0, len(raw), 16 * KIB)]
+    assert len(raw) / sum(len(zlib.compress(batch)) for batch in batches) == pytest.approx(ratio, rel=0.12)
+    assert nearest_text_ratio(MIXED.mean, ratio, MIXED) == pytest.approx(ratio, rel=0.05)
+
+
+def test_a_ratio_that_no_text_of_these_sizes_has_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"text in records of 40 to 40 bytes cannot have .* of 90; legal: \d"):
+        Values(
+            Payload(kind="text", ratio=90),
+            run=RUN,
+            producer=1,
+            record_bytes=40,
+            seed=1,
+            compressed=True,
+            sizes=read_sizes("record.sizes", "values:40=1"),
+        )
 
 
 def test_producers_draw_another_order_of_the_same_lengths_and_each_run_too() -> None:
@@ -74,8 +99,8 @@ def test_records_that_do_not_fit_the_buffer_are_refused() -> None:
     words = LibrdkafkaDriver().cannot(small)
     assert words is not None
     assert words.startswith("records of 600,000 bytes need a buffer of twice that: raise queue.buffering.max.kbytes")
-    text = with_changes(row, [("record.payload", "text:4")])
-    assert "its payload is text" in (LibrdkafkaDriver().cannot(text) or "")
+    lines = replace(row, payload=Payload(kind="lines", path="x"))
+    assert "its payload is lines" in (LibrdkafkaDriver().cannot(lines) or "")
 
 
 @pytest.mark.parametrize(("sizes", "least"), [("values:100=9/600000=1", 4 * 600_000 // KIB), ("values:100=1", 256)])

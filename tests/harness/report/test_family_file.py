@@ -100,6 +100,17 @@ def test_what_the_sample_is_like_is_put_in_the_suites_words(
     assert (row.keys.kind, row.payload.kind, row.record_bytes) == (keys, payload, size)
 
 
+def test_sizes_that_differ_are_those_of_the_sample(tmp_path: Path) -> None:
+    uneven = replace(SEEN, sample=replace(SEEN.sample, record_sizes=(*[100] * 15, *[300] * 4, 2000), gzip_ratio=2.0))
+    row, _ = loaded(tmp_path, uneven)
+    assert row.sizes
+    assert row.sizes.values == ((100, 15), (300, 4), (2000, 1))
+    assert row.record_bytes == row.sizes.mean == pytest.approx(235, abs=3)
+    even = replace(SEEN, sample=replace(SEEN.sample, record_sizes=(290, 310)))
+    (tmp_path / "even").mkdir()
+    assert loaded(tmp_path / "even", even)[0].sizes is None
+
+
 @pytest.mark.parametrize(
     ("packed", "config", "compression"),
     [(4.2, (), "lz4"), (0.9, (), None), (None, (), None), (4.2, SEEN.config, None)],

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import (
@@ -41,6 +42,7 @@ SAMPLE_RECORDS, SAMPLE_BYTES, SAMPLE_S = 2_000, 16 * MIB, 10.0
 """The sample ends with whichever comes first."""
 STATISTICS_MS = 250
 BATCH_BYTES = 16 * KIB
+PARTS = 20
 MATTERING = (
     "min.insync.replicas",
     "compression.type",
@@ -105,6 +107,8 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
             keys.add(hash(key))
     sizes = sorted(map(len, values))
     whole = b"".join(values)
+    edges = [len(sizes) * n // PARTS for n in range(PARTS + 1)]
+    parts = [sizes[begin:end] for begin, end in pairwise(edges)]
     batches = [whole[at : at + BATCH_BYTES] for at in range(0, len(whole), BATCH_BYTES)]
     compressed = sum(len(zlib.compress(batch)) for batch in batches)
     return SampledRecords(
@@ -115,6 +119,7 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
         keyed=keyed,
         keys=len(keys),
         gzip_ratio=len(whole) / compressed if compressed else 1.0,
+        record_sizes=tuple(round(sum(part) / len(part)) for part in parts if part),
     )
 
 
