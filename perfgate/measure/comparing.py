@@ -23,7 +23,7 @@ from perfgate.measure.parts import (
 )
 from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
-from perfgate.measure.sides import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
+from perfgate.measure.sides import OF_A_RATE, OF_CONNECTIONS, OF_SEGMENTS, Switch, bounds_a_rate, live_values
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, StartRefusedError, TargetError, of_side
@@ -187,7 +187,8 @@ class Comparing:
         )
         # A load with an open transaction does not pause while the other side's turn is measured, nor does a shape.
         kept_up = any(form.transaction_ms or form.beside for form in sides.values())
-        pauses = not (scenario.consumers or scenario.load.shape or kept_up)
+        averaged = any(map(bounds_a_rate, sides.values())) or any(OF_A_RATE.search(name) for name, _ in settings)
+        pauses = not (scenario.consumers or scenario.load.shape or kept_up or averaged)
         turns = self.setup.driver.takes_turns and pauses
         if pairs:
             parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)

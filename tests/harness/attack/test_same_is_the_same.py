@@ -11,7 +11,7 @@ from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_referen
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.wording import comparison_message, recommendation
 from perfgate.measure.comparing import Comparing, cannot_be_compared
-from perfgate.model import AS_USUAL, Change, Comparison, Consumers, Deciding, Effect, Load, Scenario, Verdict
+from perfgate.model import AS_USUAL, Change, Comparison, Consumers, Deciding, Effect, Load, Scenario, Verdict, settings
 from tests.harness.build import scenario
 from tests.harness.build.comparing import comparing
 from tests.harness.build.comparisons import comparison
@@ -186,6 +186,24 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
 ) -> None:
     row: Scenario = replace(scenario(), consumers=consumers)
     assert comparing(change, row)._begun(row, pairs=change.restarts_brokers).method == method
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("broker.leader.replication.throttled.rate", "rounds"),
+        ("broker.replica.alter.log.dirs.io.max.bytes.per.second", "rounds"),
+        ("broker.quota.window.num", "rounds"),
+        ("broker.num.io.threads", "turns"),
+    ],
+)
+def test_a_bound_on_a_rate_is_not_measured_by_turns_in_which_each_side_rests(path: str, method: str) -> None:
+    """A quota of 73 % of the rate was +0.2 % (-5.6 .. +6.3) in 14 bursts on Pulsar: kept on average, over both turns."""
+    row = scenario()
+    assert comparing(Change(name="x", changes=((path, "2"),)), row)._begun(row, pairs=False).method == method
+    policy = settings({"publishThrottlingRateInMsg": 25_000})
+    limited = replace(row, topic=replace(row.topic, config=policy))
+    assert comparing(Change(name="x"), limited)._begun(limited, pairs=False).method == "rounds", "as declared"
 
 
 @pytest.mark.parametrize(
