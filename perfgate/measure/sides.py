@@ -129,8 +129,8 @@ made after the change, and a burst makes both sides' before its first turn."""
 
 
 OF_A_RATE = re.compile("throttl|quota|rate([^a-z]|$)|Rate|per.second")
-"""Of names of settings that bound a rate: it is kept on average, so that a side that rests half of the time gets twice as
-much in its turns (a quota of 0.73 of a rate was not seen at all in 14 bursts on Pulsar)."""
+"""Of names of settings that bound a rate: it is kept on average, so that a side that rests half of the time gets twice
+as much in its turns (a quota of 0.73 of a rate was not seen at all in 14 bursts on Pulsar)."""
 
 
 def bounds_a_rate(scenario: Scenario) -> bool:
