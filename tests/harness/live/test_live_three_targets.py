@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from perfgate.host.disk import state_dir
+from perfgate.host.docker_engine import docker_engine
 from perfgate.host.ports import HOST
 from perfgate.metrics.container import container_sampler
 from perfgate.metrics.process import process_sampler
@@ -20,7 +21,7 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.containers import ContainersTarget, docker_engine
+from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from tests.harness.live.real_brokers import SHORT, own_state, running, topics
 from tests.harness.live.test_live_containers import BOTH_IMAGES, engine, no_ryuk

@@ -13,11 +13,13 @@ import docker.errors
 import pytest
 from docker.models.containers import ContainerCollection
 
+from perfgate.host import docker_engine
+from perfgate.host.docker_engine import OWNER, remove_leftovers
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.managed import container_cluster, containers
-from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster
-from perfgate.systems.kafka.managed.containers import ContainersTarget, remove_leftovers
+from perfgate.systems import own_containers
+from perfgate.systems.kafka.managed.container_cluster import ContainersCluster
+from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.own_cluster import KafkaTarget
 
 DEAD = "999999999@0@nowhere"
@@ -25,16 +27,16 @@ DEAD = "999999999@0@nowhere"
 
 @pytest.fixture(autouse=True)
 def nobody_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "is_alive", lambda _mark: False)
+    monkeypatch.setattr(docker_engine, "is_alive", lambda _mark: False)
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> ContainersCluster:
     """Return one whose brokers run, and whose logs cannot be written."""
-    monkeypatch.setattr(container_cluster, "Network", Mock())
+    monkeypatch.setattr(own_containers, "Network", Mock())
     made = ContainersCluster(ClusterSpec(), logs=Path("/dev/full"), toxiproxy_image=None)
     engine_s = Mock(logs=Mock(return_value=b"log"))
-    made._nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
+    made._containers.nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
     return made
 
 
@@ -65,14 +67,14 @@ def test_what_somebody_else_removes_just_now_is_none_of_them() -> None:
 
 def test_no_room_for_their_logs_keeps_no_container_from_its_end(cluster: ContainersCluster) -> None:
     """None was ended, and the next start found no room either."""
-    nodes: dict[int, Any] = {**cluster._nodes}
+    nodes: dict[int, Any] = {**cluster._containers.nodes}
     cluster.close()
     assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
 
 
 def test_an_interruption_of_their_end_waits_until_all_have_ended(cluster: ContainersCluster) -> None:
     """Ctrl-C ended it after the first, and the others ran on."""
-    nodes: dict[int, Any] = {**cluster._nodes}
+    nodes: dict[int, Any] = {**cluster._containers.nodes}
     nodes[1].stop.side_effect = lambda: os.kill(os.getpid(), signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     try:
@@ -124,7 +126,7 @@ def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, monkey
     left.name = "left"
     engine = Mock(info=Mock(return_value={"DockerRootDir": str(tmp_path)}))
     engine.containers.list.return_value, engine.networks.list.return_value = [left], []
-    monkeypatch.setattr(containers, "docker_engine", lambda: engine)
+    monkeypatch.setattr(docker_engine, "docker_engine", lambda: engine)
     notes: list[str] = []
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=notes.append, note=notes.append)
     with pytest.raises(ConfigurationError, match="too little disk"):

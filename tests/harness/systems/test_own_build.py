@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 from requests.utils import get_netrc_auth
 
+from perfgate.host.docker_engine import refuse_elsewhere
 from perfgate.host.maven import RELEASED, VARIABLE, Mirror, mirror, repository
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, with_changes
 from perfgate.model.changes import release_numbers
@@ -15,7 +16,6 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import java_needed
 from perfgate.systems.kafka.managed.container_cluster import TELLS_VERSION
-from perfgate.systems.kafka.managed.containers import refuse_elsewhere
 from tests.harness.build import scenario
 
 LOGGING = (Path("/logging/log4j-core.jar"),)

@@ -1,0 +1,115 @@
+"""The Docker engine of this machine: images that it has or pulls, and what killed runs left on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import docker
+import docker.errors
+import requests
+
+from perfgate.host.disk import check_disk
+from perfgate.host.journal import is_alive
+from perfgate.host.ports import is_this_machine
+from perfgate.model.errors import ConfigurationError
+
+ENGINE_TIMEOUT_S = 8
+"""For the answer to a ping."""
+OWNER = "kafka-perf-gate.owner"
+"""Label of everything that a run makes: the mark of its process."""
+DockerErrors = (docker.errors.DockerException, requests.RequestException)
+
+
+def words_of(error: Exception) -> str:
+    explanation = getattr(error, "explanation", None)
+    return str(explanation or error).strip()
+
+
+def docker_engine() -> docker.DockerClient:
+    """Return the Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
+
+    The brokers' ports are published on the loopback of the engine's machine.
+    """
+    try:
+        engine = docker.from_env(timeout=ENGINE_TIMEOUT_S)
+        refuse_elsewhere(engine.api.base_url)
+        engine.ping()
+        engine = docker.from_env()
+    except DockerErrors as error:
+        raise ConfigurationError(
+            f"the target 'containers' needs a Docker engine, and none answers ({words_of(error)}); "
+            "start one, set DOCKER_HOST, or use --target embedded, which needs none"
+        ) from None
+    return engine
+
+
+def refuse_elsewhere(base_url: str) -> None:
+    at = urlsplit(base_url)
+    if at.scheme.startswith("http+") or is_this_machine(at.hostname or ""):  # http+docker: a socket's file
+        return
+    raise ConfigurationError(
+        f"the target 'containers': the Docker engine is at {at.netloc} (DOCKER_HOST), which is another machine, and "
+        "its brokers could not be reached at 127.0.0.1: run the gate on that machine, or (docker-in-docker) share the "
+        "engine's network with the job; --target embedded needs no engine"
+    )
+
+
+def check_room(needed_bytes: float, note: Callable[[str], None]) -> None:
+    """Raise ConfigurationError when the engine's folder on this machine has too little room.
+
+    Leftovers of a killed run are removed before, which `note` is told: they may fill that folder.
+    """
+    engine = docker_engine()
+    for what in remove_leftovers(engine):
+        note(f"removed {what}, left by a run that was killed")
+    folder = Path(engine.info().get("DockerRootDir", ""))
+    if folder.is_absolute() and folder.is_dir():
+        check_disk(needed_bytes, folder)
+
+
+def have_images(images: Iterable[str], say: Callable[[str], None], *, option: str) -> None:
+    """Pull the images that the engine does not have. Raises ConfigurationError for one that cannot be had.
+
+    `option`: names another image of the brokers.
+    """
+    engine = docker_engine()
+    for image in sorted({*images}):
+        try:
+            engine.images.get(image)
+        except docker.errors.ImageNotFound:
+            say(f"{image}: pulling it, once")
+            try:
+                engine.images.pull(*_repository_and_tag(image))
+            except DockerErrors as error:
+                raise ConfigurationError(
+                    f"image {image} is not on this machine and cannot be pulled: {words_of(error)}; "
+                    f"name another with {option}"
+                ) from None
+
+
+def remove_leftovers(engine: docker.DockerClient) -> list[str]:
+    """Remove containers and networks whose run is no longer alive on this machine; return their names.
+
+    Ryuk does the same within seconds where it is allowed to run: what it is removing the engine refuses to others
+    (409), and a network that its containers still have (403).
+    """
+    removed = []
+    for container in engine.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):
+        if not is_alive(container.labels[OWNER]):
+            with suppress(docker.errors.APIError):
+                container.remove(force=True, v=True)
+                removed.append(str(container.name))
+    for network in engine.networks.list(filters={"label": OWNER}):
+        if not is_alive(network.attrs["Labels"][OWNER]):
+            with suppress(docker.errors.APIError):
+                network.remove()
+                removed.append(str(network.name))
+    return removed
+
+
+def _repository_and_tag(image: str) -> tuple[str, str | None]:
+    repository, colon, tag = image.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (image, "latest")
