@@ -53,16 +53,18 @@ MORE_ROUNDS = 9
 class Again:
     """The command for a run like this one: `given` are variables of make from their blank on (" TIER=nightly").
 
-    `selection`: options that select only what a message is about; `rounds`: of this run.
+    `selection`: options that select only what a message is about; `driver`: its option from its blank on, where it is
+    not the system's usual one; `rounds`: of this run.
     """
 
     given: str = ""
     selection: str = ""
+    driver: str = ""
     rounds: int = 0
 
     def command(self, usual: str, options: str = "") -> str:
         """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
-        return f'make gate{self.given} ARGS="{self.selection or usual}{options}"'
+        return f'make gate{self.given} ARGS="{self.selection or usual}{self.driver}{options}"'
 
 
 USUAL = Again()

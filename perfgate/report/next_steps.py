@@ -72,11 +72,13 @@ def to_do_line(
     names: Collection[str],
     rounds: int,
     on_that_machine: bool,
+    driver: str = "",
 ) -> str:
     """Return what to do now, in one line: of the worst verdict, with the command for this system, target and tier.
 
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
-    are. `rounds`: of this run. `on_that_machine`: the run was recorded, perhaps elsewhere.
+    are. `rounds`: of this run. `driver`: its option, from its blank on, where it is not the usual one.
+    `on_that_machine`: the run was recorded, perhaps elsewhere.
     """
     worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
     worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
@@ -87,7 +89,7 @@ def to_do_line(
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
     longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
-    again, more = (gate_command(f"{selection}{option}", target, tier, system) for option in ("", longer))
+    again, more = (gate_command(f"{selection}{driver}{option}", target, tier, system) for option in ("", longer))
     steps = {
         Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
         Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",

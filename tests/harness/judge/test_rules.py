@@ -294,6 +294,8 @@ def test_the_message_asks_for_the_run_s_own_target_and_tier() -> None:
     unstored = replace(red, verdict=Verdict.MISSING)
     told = scenario_message(unstored, measurement([700, 710, 690]), profile(RATE, CPU), again)
     assert "record it: make baseline TARGET=staging.toml TIER=nightly (" in told
+    told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), Again(driver=" --driver java"))
+    assert '--driver java")' in told
 
 
 def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:

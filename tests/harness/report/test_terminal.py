@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.command_line import driver_option
 from perfgate.model import Effect, Outcome, Verdict
 from perfgate.report.next_steps import alone, to_do_line
 from perfgate.report.terminal import fitting, summary_line, write_table
@@ -130,8 +131,18 @@ def to_do(
     names: Collection[str] = (),
     rounds: int = 3,
     on_that_machine: bool = False,
+    driver: str = "",
 ) -> str:
-    return to_do_line(outcomes, relations, target, tier, names=names, rounds=rounds, on_that_machine=on_that_machine)
+    return to_do_line(
+        outcomes,
+        relations,
+        target,
+        tier,
+        names=names,
+        rounds=rounds,
+        on_that_machine=on_that_machine,
+        driver=driver,
+    )
 
 
 def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> None:
@@ -154,6 +165,16 @@ def test_more_rounds_are_more_than_there_were() -> None:
     rows = [outcome("batch-16k", Verdict.INCONCLUSIVE)]
     assert '--rounds 9"' in to_do(rows, {}, rounds=3)
     assert '--rounds 30"' in to_do(rows, {}, rounds=15), "full has 15"
+
+
+def test_the_command_has_the_driver_of_the_run() -> None:
+    """A run with pulsar-perf was to be repeated with the suite's own engine."""
+    for verdict, options in ((Verdict.REGRESSED, ""), (Verdict.INCONCLUSIVE, " --rounds 9")):
+        line = to_do([outcome("batch-16k", verdict)], {}, driver=driver_option("pulsar", "pulsar-perf"))
+        assert f'ARGS="-k batch-16k --driver pulsar-perf{options}"' in line
+    assert driver_option("kafka", "java") == " --driver java"
+    assert driver_option("kafka", "librdkafka") == driver_option("pulsar", "libpulsar") == ""
+    assert driver_option("kafka", "") == "", "of an old run"
 
 
 def test_a_scenario_is_asked_for_alone() -> None:
