@@ -79,6 +79,8 @@ class FakePulsar:
         self.sick: set[int] = set()
         """Brokers that say they are ready, and whose health check fails."""
         self.down: set[int] = set()
+        self.writable_bookies = 3
+        """Of those that are listed, which are three."""
         self.addresses: dict[int, str] = {}
         self.scheme = "http"
         self.count = brokers
@@ -151,7 +153,7 @@ class FakePulsar:
             self.partitions.pop(name, None)
             return NO_CONTENT
         if name not in self.partitions:
-            if (quorums := self._quorums(name))[0] > 3:
+            if (quorums := self._quorums(name))[0] > self.writable_bookies:
                 return 500, {
                     "reason": "\n --- An unexpected error ---\n\nat x\nCaused by: Not enough non-faulty bookies"
                 }

@@ -245,6 +245,7 @@ def test_another_cluster_behind_the_names_stops_the_run(pulsar: FakePulsar, targ
     ("state", "words"),
     [
         ("sick", r"broker \d \(.*no message came back.*--allow-unhealthy"),
+        ("away", "fewer than 3 bookies take entries: one is away or read-only.*--allow-unhealthy"),
         ("number", "brokers = 4, and the cluster has 3"),
         ("bookies", "bookies = 5, and the cluster has 3"),
         ("name", "cluster is other, and these brokers are of cluster kpg"),
@@ -255,14 +256,17 @@ def test_another_cluster_behind_the_names_stops_the_run(pulsar: FakePulsar, targ
 def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Made, state: str, words: str) -> None:
     top = {"number": "brokers = 4", "bookies": "bookies = 5", "name": 'cluster = "other"'}.get(state, "")
     pulsar.sick = {2} if state == "sick" else set()
+    pulsar.writable_bookies = 2 if state == "away" else 3
     pulsar.tenant_admin = state != "tenant"
     pulsar.token = "needed" if state == "token" else ""
     one = target(pulsar, top)
     with pytest.raises(ConfigurationError, match=words):
         one.prepare([SPEC])
     assert pulsar.namespaces == {}
-    if state == "sick":
+    if state in ("sick", "away"):
         target(pulsar, unhealthy_is_fine=True).prepare([SPEC])
+    if state == "away":  # it left for good, and is listed still
+        target(pulsar, "bookies = 2").prepare([SPEC])
 
 
 def test_what_a_trial_could_not_remove_is_named_and_goes_at_the_next_start(
@@ -408,6 +412,9 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(
     with pytest.raises(
         TargetError, match=r"broker 2 is not taken away: the cluster was not well.*no message came back"
     ):
+        cluster.faults.do("kill", 2)
+    pulsar.sick, pulsar.writable_bookies = set(), 2
+    with pytest.raises(TargetError, match=r"broker 2 is not taken away: .*fewer than 3 bookies take entries"):
         cluster.faults.do("kill", 2)
     assert not cluster.faults.away
 

@@ -57,8 +57,13 @@ class AttachedPulsar(AttachedCluster):
         meter: Meter | None = None,
         ends_at: float = math.inf,
         note: Callable[[str], None] = print,
+        lacking_bookies: Callable[[], str] = lambda: "",
     ) -> None:
-        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, made by `apply_settings`."""
+        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, made by `apply_settings`.
+
+        `lacking_bookies` returns whether fewer take entries than there must be.
+        """
+        self._lacking_bookies = lacking_bookies
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
         self._described, self._admin, self._nodes, self._facts = described, admin, nodes, facts
         self.prefix = f"persistent://{namespace}/{PREFIX}"
@@ -137,7 +142,7 @@ class AttachedPulsar(AttachedCluster):
         return unwell(admin, self._nodes, excused)
 
     def _unwell_before_a_fault(self) -> str:
-        return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes)
+        return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes) or self._lacking_bookies()
 
     def _answers(self, address: str) -> bool:
         """Whether a broker says at an address (host:port of its web service) that it is ready."""

@@ -134,16 +134,27 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
                 f"{self._described.name}: the brokers took {took:.1f} s to tell their state (at most {LOOK_WITHIN_S:g} "
                 "s): a run could not be stopped in time when it does them harm"
             )
-        reason = reason or unhealthy(admin, self._nodes)
+        self._refuse_sick(reason or unhealthy(admin, self._nodes))
+        trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
+        trials.check_permissions()
+        self._trials = trials
+        self._refuse_sick(self._lacking_bookies())
+        self._settings = settings_digest(admin, self._nodes)
+        self._admin = admin
+
+    def _refuse_sick(self, reason: str) -> None:
         if reason and not self._unhealthy_is_fine:
             raise ConfigurationError(
                 f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
                 "cluster; wait until it is well, or start all the same with --allow-unhealthy"
             )
-        trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
-        trials.check_permissions()
-        self._settings = settings_digest(admin, self._nodes)
-        self._admin, self._trials = admin, trials
+
+    def _lacking_bookies(self) -> str:
+        """Return whether fewer bookies take entries than there are, or than the file states, where bookies are seen."""
+        assert self._nodes is not None
+        assert self._trials is not None
+        there = len(self._nodes.bookies)
+        return self._trials.lacking_bookies(min(self._described.bookies or there, there))
 
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> AttachedPulsar:
         assert self._nodes is not None
@@ -160,6 +171,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             meter=self._meter,
             ends_at=self._ends_at,
             note=self._note,
+            lacking_bookies=self._lacking_bookies,
         )
 
     @property
@@ -181,7 +193,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             "system": "pulsar",
             "pulsar_version": self._version,
             "brokers": len(nodes.brokers) or self._described.brokers,
-            "bookies": len(nodes.bookies) or self._described.bookies,
+            "bookies": self._described.bookies or len(nodes.bookies),
             "durability": self._described.durability or "unknown",
             "cluster_id": self._cluster_id,
             "connection_digest": self._described.connection_digest,
@@ -192,7 +204,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     def cannot(self, scenario: Scenario) -> str | None:
         nodes = self._nodes or Nodes(id="", name="")
         brokers = len(nodes.brokers) or self._described.brokers
-        if lacking := lacks_nodes(scenario, brokers, len(nodes.bookies) or self._described.bookies):
+        if lacking := lacks_nodes(scenario, brokers, self._described.bookies or len(nodes.bookies)):
             return lacking
         if isinstance(scenario, FaultScenario) and (
             reason := no_fault(

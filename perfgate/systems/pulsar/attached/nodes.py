@@ -169,12 +169,15 @@ def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> Non
 
 
 def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
-    """Raise ConfigurationError when the file states another number of brokers or bookies than there are."""
-    for what, stated, there in (
-        ("brokers", described.brokers, len(nodes.brokers)),
-        ("bookies", described.bookies, len(nodes.bookies)),
+    """Raise ConfigurationError when the file states another number of brokers than there are, or more bookies.
+
+    Bookies that left for good may still be listed.
+    """
+    for what, stated, there, wrong in (
+        ("brokers", described.brokers, len(nodes.brokers), described.brokers != len(nodes.brokers)),
+        ("bookies", described.bookies, len(nodes.bookies), described.bookies > len(nodes.bookies)),
     ):
-        if stated and there and stated != there:
+        if stated and there and wrong:
             raise ConfigurationError(
                 f"{described.path}: {what} = {stated}, and the cluster has {there}: wait until all are there, or state "
                 "the number that there are"

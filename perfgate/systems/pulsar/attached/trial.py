@@ -21,12 +21,17 @@ from perfgate.systems.pulsar.attached.nodes import DENIED
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, not_the_same
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.http import RefusedError, token_of
-from perfgate.systems.pulsar.client.topics import Topics
+from perfgate.systems.pulsar.client.policies import ENSEMBLE
+from perfgate.systems.pulsar.client.topics import NOT_ENOUGH_BOOKIES, Topics
 
 PLAIN = TopicSpec(partitions=1, replication_factor=1)
 CLIENT_TIMEOUT_S = 10
 PRECONDITION = 412
 FEW_BYTES = 1e9
+TOO_FEW = (
+    "fewer than {} bookies take entries: one is away or read-only, or some are kept for others (state bookies = N, how "
+    "many there must be)"
+)
 
 
 class Trials:
@@ -54,6 +59,23 @@ class Trials:
         if topic not in self._found:
             self._found[topic] = self._refused(topic)
         return self._found[topic]
+
+    def lacking_bookies(self, number: int) -> str:
+        """Return that fewer than this number of bookies take entries; empty where so many do, or it is 0.
+
+        Brokers list bookies that are away among the others: that a ledger gets no ensemble of so many shows them.
+        """
+        if not number:
+            return ""
+        with self._namespace() as namespace:
+            try:
+                name = f"persistent://{namespace.name}/{PREFIX}bookies"
+                self._topics().create(name, replace(PLAIN, config=((ENSEMBLE, str(number)),)))
+            except TopicRefusedError as refused:
+                return TOO_FEW.format(number) if refused.code == NOT_ENOUGH_BOOKIES else ""
+            except TargetError:
+                return ""  # a run meets that too, and then reports it
+        return ""
 
     def check_permissions(self) -> None:
         """Do once what a run does. Raises ConfigurationError with what the role may not do, and the remedy.

@@ -26,6 +26,8 @@ ASK_EVERY_S = 0.05
 AT_A_TIME = 4
 """Partitions that are asked about side by side."""
 MOST_PAGES = 10_000
+NOT_ENOUGH_BOOKIES = "NotEnoughBookies"
+"""The code of a refusal for want of bookies."""
 TOO_FEW_BOOKIES = "Not enough non-faulty bookies"
 """Pulsar's words for an ensemble that the bookies which there are cannot make."""
 BAD_REQUEST, FORBIDDEN, CONFLICT = 400, 403, 409
@@ -234,7 +236,7 @@ def _refusal(error: TargetError) -> str:
     if not isinstance(error, RefusedError | FailedRequestError):
         return ""
     if TOO_FEW_BOOKIES in error.reason:
-        return "NotEnoughBookies"
+        return NOT_ENOUGH_BOOKIES
     return {BAD_REQUEST: "BadRequest", FORBIDDEN: "NotAllowed", CONFLICT: "Conflict", 412: "Precondition"}.get(
         error.status, ""
     )
