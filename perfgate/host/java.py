@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
 
 JAVA_VERSION = re.compile(r'version "(\d+)')
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 
 
 def find_java(least: int = 0, *, what: str = "") -> Path:
@@ -53,3 +55,8 @@ def java_release(java: Path) -> int:
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     found = JAVA_VERSION.search(done.stderr)
     return int(found[1]) if found else 0
+
+
+def names_collector(options: Sequence[str]) -> bool:
+    """Whether JVM options choose a garbage collector: a JVM with two of them does not start."""
+    return any(COLLECTOR.fullmatch(option) for option in options)

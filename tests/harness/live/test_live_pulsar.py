@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pulsar
 import pytest
 
 from fixtures.wiring_pulsar import process_usage
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, TopicSpec, settings
+from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import BrokersFailedError
 from perfgate.model.metrics import metric_info
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
+from tests.harness.live.pulsar_messages import produce
 from tests.harness.run_gate import ROOT
 
 SPEC = ClusterSpec(
@@ -50,28 +50,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
         yield target.cluster(SPEC)
     finally:
         target.close()
-
-
-def produce(cluster: EmbeddedCluster, topic: str, messages: int, link: Link = SAME_ZONE) -> int:
-    """Send so many messages from this zone, in turn to each partition; return how many were acknowledged."""
-    url, _, listener = cluster.bootstrap(link).partition("#")
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, logger=quiet, **({"listener_name": listener} if listener else {}))
-    acknowledged = []
-    try:
-        producer = client.create_producer(
-            topic,
-            batching_enabled=True,
-            block_if_queue_full=True,
-            send_timeout_millis=60_000,
-            message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
-        )
-        for _ in range(messages):
-            producer.send_async(bytes(1024), lambda result, _: acknowledged.append(result))
-        producer.flush()
-    finally:
-        client.close()
-    return acknowledged.count(pulsar.Result.Ok)
 
 
 def test_a_cluster_is_ready_and_says_what_it_is(cluster: EmbeddedCluster) -> None:

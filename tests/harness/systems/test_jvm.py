@@ -2,7 +2,8 @@
 
 import pytest
 
-from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, jvm_options, names_collector
+from perfgate.host.java import names_collector
+from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, jvm_options
 
 
 def test_without_a_wish_they_are_the_suites_own() -> None:

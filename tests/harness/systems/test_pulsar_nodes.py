@@ -1,5 +1,7 @@
 """What Pulsar's nodes are started with: settings of each role, memory, ids and names."""
 
+from typing import Any
+
 import pytest
 
 from perfgate.model import ClusterSpec, settings
@@ -22,12 +24,16 @@ def pulsar(**more: object) -> ClusterSpec:
     return ClusterSpec(system="pulsar", **{"bookies": 3, **more})  # type: ignore[arg-type]  # tests name what they need
 
 
-def of_broker(spec: ClusterSpec, cross_zone_port: int | None = 3) -> dict[str, str]:
-    return broker_settings(spec, port=1, web_port=2, metadata_port=9, cross_zone_port=cross_zone_port)
+STORE = "127.0.0.1:9"
+LISTENERS = {"same-zone": "127.0.0.1:1", "cross-zone": "127.0.0.1:3"}
 
 
-def of_bookie(spec: ClusterSpec) -> dict[str, str]:
-    return bookie_settings(spec, port=1, http_port=2, metadata_port=9, folder="/data/bookie-11")
+def of_broker(spec: ClusterSpec, **more: Any) -> dict[str, str]:
+    return broker_settings(spec, port=1, web_port=2, metadata=STORE, **{"listeners": LISTENERS, **more})
+
+
+def of_bookie(spec: ClusterSpec, **more: Any) -> dict[str, str]:
+    return bookie_settings(spec, port=1, http_port=2, metadata=STORE, folder="/data/bookie-11", **more)
 
 
 def test_ids_tell_the_role_and_start_with_what_others_need() -> None:
@@ -65,11 +71,21 @@ def test_each_role_has_its_own_settings_and_they_win() -> None:
 
 
 def test_clients_of_another_zone_are_sent_to_the_proxy() -> None:
-    same, cross = of_broker(pulsar())["advertisedListeners"].split(",")
-    assert same == "same-zone:pulsar://127.0.0.1:1"
-    assert cross == "cross-zone:pulsar://127.0.0.1:3"
-    assert of_broker(pulsar())["internalListenerName"] == "same-zone"
-    assert of_broker(pulsar(), None)["advertisedListeners"] == "same-zone:pulsar://127.0.0.1:1"
+    made = of_broker(pulsar())
+    assert made["advertisedListeners"] == "same-zone:pulsar://127.0.0.1:1,cross-zone:pulsar://127.0.0.1:3"
+    assert made["internalListenerName"] == "same-zone"
+    assert (made["bindAddress"], made["metadataStoreUrl"]) == ("127.0.0.1", "zk:127.0.0.1:9")
+
+
+def test_nodes_of_a_network_of_their_own_have_names_there_and_listen_at_every_address() -> None:
+    listeners = {"internal": "broker-1:6650", **LISTENERS}
+    made = of_broker(pulsar(), listeners=listeners, bound="0.0.0.0")  # noqa: S104 - inside a container
+    assert made["advertisedListeners"].startswith("internal:pulsar://broker-1:6650,same-zone:")
+    assert (made["internalListenerName"], made["bindAddress"]) == ("internal", "0.0.0.0")  # noqa: S104
+    bookie = of_bookie(pulsar(), host="bookie-11", bound="0.0.0.0")  # noqa: S104
+    assert (bookie["advertisedAddress"], bookie["httpServerHost"]) == ("bookie-11", "0.0.0.0")  # noqa: S104
+    assert "listeningInterface" not in bookie
+    assert of_bookie(pulsar())["listeningInterface"] == "lo"
 
 
 def test_options_of_a_run_are_the_brokers_and_older_javas_get_none_that_they_refuse() -> None:

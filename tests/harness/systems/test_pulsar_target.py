@@ -13,7 +13,7 @@ from perfgate.model.errors import BrokersFailedError, ConfigurationError, Target
 from perfgate.systems.pulsar.jars import PulsarJars
 from perfgate.systems.pulsar.managed import embedded
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
-from perfgate.systems.pulsar.managed.embedded_cluster import last_words
+from perfgate.systems.pulsar.managed.nodes import last_words
 from tests.harness.build import scenario
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
@@ -57,7 +57,7 @@ def memory(monkeypatch: pytest.MonkeyPatch, mib: float) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"image": "apachepulsar/pulsar:4.0.8"}, r"cluster\.image.*--pulsar-version"),
+        ({"image": "apachepulsar/pulsar:4.0.8"}, r"--pulsar-image.* need --target containers.*--pulsar-version"),
         ({"memory_mib_per_broker": 512}, "--broker-memory"),
         ({"home": "/kafka"}, r"cluster\.home"),
         ({"security": "tls"}, r"cluster\.security"),

@@ -20,7 +20,7 @@ from perfgate.model.secret import Secret
 from perfgate.systems.pulsar.client import http as module
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError, WebService, token_of
-from tests.harness.build.pulsar_brokers import FakePulsar, asked, served
+from tests.harness.build.pulsar_brokers import FakePulsar, Partition, asked, served
 
 TOPIC = TopicName("kpg/run", "kpg-t")
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.made-for-this-test.0123456789"
@@ -45,6 +45,19 @@ def test_another_broker_is_asked_where_one_is_gone_and_again_first(pulsar: FakeP
     before = len(pulsar.requests)
     assert admin.version() == "4.0.8"
     assert [one.broker for one in pulsar.requests[before:]] == [2], "the one that has answered"
+
+
+def test_a_redirect_into_the_brokers_own_network_is_followed_to_where_it_is_reached(pulsar: FakePulsar) -> None:
+    name = str(TOPIC.partition(1)).removeprefix("persistent://")
+    pulsar.topics["kpg/run/kpg-t"], pulsar.partitions[name] = 2, Partition([(1, 1, 1)])
+    there = dict(pulsar.addresses)
+    pulsar.addresses = {number: f"broker-{number}:8080" for number in there}
+    reached = {f"broker-{number}:8080": at for number, at in there.items()}
+    admin = Admin([f"http://{there[1]}"], reached=reached)
+    assert admin.stats(TOPIC.partition(1))["msgInCounter"] == 0
+    assert [one.broker for one in pulsar.requests[-2:]] == [1, 2]
+    with pytest.raises(BrokersFailedError):
+        Admin([f"http://{there[1]}"], tries=1).stats(TOPIC.partition(1))
 
 
 def test_no_answer_is_perhaps_late(pulsar: FakePulsar) -> None:

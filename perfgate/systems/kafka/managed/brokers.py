@@ -7,6 +7,7 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
+from perfgate.host.java import names_collector
 from perfgate.model import ClusterSpec
 
 FIRST_CONTROLLER = 101
@@ -23,7 +24,6 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
 """Left out with another collector: a JVM with two collectors does not start."""
 LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
@@ -129,10 +129,6 @@ def new_cluster_id() -> str:
         text = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
-
-
-def names_collector(asked: Sequence[str]) -> bool:
-    return any(COLLECTOR.fullmatch(option) for option in asked)
 
 
 def needed_mib(asked: Sequence[str]) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from testcontainers.core.container import DockerContainer
 
+from perfgate.host.java import names_collector
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.starting import check_while_starting
 from perfgate.model import ClusterSpec
@@ -17,7 +18,6 @@ from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
     controller_ids,
-    names_collector,
     new_cluster_id,
     node_name,
     node_settings,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from perfgate.model import Settings
 from perfgate.model.errors import TargetError
-from perfgate.systems.pulsar.client.http import REQUEST_TIMEOUT_S, RefusedError, WebService
+from perfgate.systems.pulsar.client.http import NOWHERE_ELSE, REQUEST_TIMEOUT_S, RefusedError, WebService
 
 NO_CONTENT, NOT_FOUND, CONFLICT, PRECONDITION = 204, 404, 409, 412
 LEDGER = re.compile(r"ensembleSize=(\d+), writeQuorumSize=(\d+), ackQuorumSize=(\d+)")
@@ -93,10 +93,16 @@ class Admin:
     """One cluster's admin interface. Each request raises as :meth:`WebService.ask`."""
 
     def __init__(
-        self, urls: Sequence[str], client: Settings = (), *, timeout_s: float = REQUEST_TIMEOUT_S, tries: int = 2
+        self,
+        urls: Sequence[str],
+        client: Settings = (),
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        tries: int = 2,
+        reached: Mapping[str, str] = NOWHERE_ELSE,
     ) -> None:
         """See :class:`WebService`."""
-        self.web = WebService(urls, client, timeout_s=timeout_s, tries=tries)
+        self.web = WebService(urls, client, timeout_s=timeout_s, tries=tries, reached=reached)
 
     # The cluster
 

@@ -27,6 +27,7 @@ REQUEST_TIMEOUT_S = 20.0
 MOST_REDIRECTS = 5
 MOST_REASON = 500
 """Characters of a broker's words that are kept: of an internal error it gives the whole stack trace."""
+NOWHERE_ELSE: Mapping[str, str] = {}
 UNAVAILABLE = (502, 503, 504)
 """Answers of a broker, or of a proxy before it, that another broker may not give."""
 
@@ -54,12 +55,19 @@ class WebService:
     """The web service of one cluster, by the addresses of some of its brokers or of a proxy."""
 
     def __init__(
-        self, urls: Sequence[str], client: Settings = (), *, timeout_s: float = REQUEST_TIMEOUT_S, tries: int = 2
+        self,
+        urls: Sequence[str],
+        client: Settings = (),
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        tries: int = 2,
+        reached: Mapping[str, str] = NOWHERE_ELSE,
     ) -> None:
         """`urls`: as http://host:port; `client`: Pulsar's client settings (authPlugin, tlsTrustCertsFilePath, ...).
 
         Each request goes to the address that answered last, then to the others, `tries` times round. `timeout_s` bounds
-        the wait for each answer. Raises ConfigurationError for an address or a setting that cannot be used.
+        the wait for each answer. `reached`: where an address (host:port) that brokers redirect to is reached from here,
+        when it is another network's. Raises ConfigurationError for an address or a setting that cannot be used.
         """
         self.urls = tuple(url.strip().rstrip("/") for url in urls)
         for url in self.urls:
@@ -68,6 +76,7 @@ class WebService:
                 raise ConfigurationError(f"web service address {redacted(url)!r}: it must be http(s)://host:port")
         if not self.urls:
             raise ConfigurationError("no web service address of the brokers is known")
+        self.reached = reached
         self._timeout_s, self._tries, self._preferred = timeout_s, tries, 0
         self._settings = dict(client)
         self._local = threading.local()
@@ -126,10 +135,14 @@ class WebService:
             where = answer.headers.get("Location", "")
             if not (300 <= answer.status_code < 400 and where):
                 return answer
-            before, url, query = url, urljoin(url, where), None
+            before, url, query = url, self._from_here(urljoin(url, where)), None
             if before.startswith("https:") and not url.startswith("https:"):
                 raise requests.ConnectionError(f"{before} leads to {url}, which is clear text: not followed")
         raise requests.TooManyRedirects(f"brokers name one another as the owner, {MOST_REDIRECTS} times: {url}")
+
+    def _from_here(self, url: str) -> str:
+        parts = urlsplit(url)
+        return parts._replace(netloc=self.reached.get(parts.netloc, parts.netloc)).geturl()
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}

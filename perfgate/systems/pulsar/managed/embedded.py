@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import psutil
 
 from perfgate.host.disk import check_disk
 from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
 from perfgate.host.toxiproxy import toxiproxy_server
-from perfgate.model import MIB, ClusterSpec, Scenario
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.own_target import OwnTarget
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
-from perfgate.systems.pulsar.managed.nodes import needed_mib
+from perfgate.systems.pulsar.managed.own_cluster import StartedTarget, check_memory, check_specs
 
 START_TRIES = 2
 PORT_TAKEN = ("Address already in use", "BindException")
 
 
-class PulsarTarget(OwnTarget[EmbeddedCluster]):
+class PulsarTarget(StartedTarget[EmbeddedCluster]):
     """Starts clusters as processes; see :class:`perfgate.model.target.Target`."""
 
     kind = "embedded"
@@ -47,19 +44,10 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         check_disk(2 * at_a_time, Path(tempfile.gettempdir()))
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had.
-
-        Memory counts: where it runs out the kernel kills a node, which is then blamed for it.
-        """
+        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had."""
         specs = list(specs)
-        for spec in specs:
-            check_spec(spec)
-        needed = max(needed_mib(spec) for spec in specs)
-        if needed > (free := psutil.virtual_memory().available / MIB):
-            raise ConfigurationError(
-                f"too little memory: Pulsar's nodes take about {needed:,.0f} MiB, and {free:,.0f} MiB are available: "
-                "end what else runs here, or run on a larger machine"
-            )
+        check_processes(specs)
+        check_memory(specs)
         # Of two sides with other JVMs or versions one alone may have a cache: so neither starts with it.
         self._warm_start = not self._compared or len({(spec.version, spec.jvm_options) for spec in specs}) == 1
         for version in sorted({spec.version for spec in specs}):
@@ -69,32 +57,6 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
-
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        return {
-            "kind": self.kind,
-            "name": self.kind,
-            "system": "pulsar",
-            "pulsar_version": spec.version,
-            "durability": spec.durability,
-        }
-
-    def cannot(self, scenario: Scenario) -> str | None:
-        """Return why not: a scenario that severs links, or whose topic needs more bookies than there are."""
-        topic, bookies = scenario.topic, scenario.cluster.bookies
-        if topic.ensemble > bookies:
-            return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
-        return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
-
-    def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
-        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
-        needed, free = needed_mib(spec), psutil.virtual_memory().available / MIB
-        if needed > free:
-            raise ConfigurationError(
-                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
-                "available: end what else runs here, or compare on a larger machine"
-            )
-        return super().beside(spec)
 
     def keep_aot_cache(self) -> None:
         """Keep the recordings of the nodes that are alive, where no run has done so; they end then."""
@@ -123,20 +85,14 @@ class PulsarTarget(OwnTarget[EmbeddedCluster]):
         raise AssertionError("unreachable")
 
 
-def check_spec(spec: ClusterSpec) -> None:
+def check_processes(specs: Iterable[ClusterSpec]) -> None:
     """Raise ConfigurationError for a cluster that is not of processes, and for a version whose jars are not known."""
-    if spec.image:
-        raise ConfigurationError("cluster.image: Pulsar is started from released jars: --pulsar-version")
-    if spec.memory_mib_per_broker:
-        raise ConfigurationError("--broker-memory bounds containers, and Pulsar is started as processes: leave it out")
-    kept_digests(spec.version)
-    if spec.home:
-        raise ConfigurationError("cluster.home is a build of Kafka; Pulsar is started from released jars")
-    if spec.security != "plaintext":
-        raise ConfigurationError("cluster.security: the embedded target starts Pulsar without security")
-    if spec.controllers:
-        raise ConfigurationError("cluster.controllers: Pulsar has none; its metadata store is one process")
-    if spec.log_dirs != 1:
-        raise ConfigurationError("cluster.log-dirs is of Kafka's brokers; a bookie has its journal and its ledgers")
-    if not spec.bookies >= 1:
-        raise ConfigurationError("cluster.bookies must be 1 or more for Pulsar")
+    specs = list(specs)
+    if any(spec.image or spec.memory_mib_per_broker for spec in specs):
+        raise ConfigurationError(
+            "images (--pulsar-image, [cluster] image) and --broker-memory need --target containers; "
+            "the embedded target takes --pulsar-version"
+        )
+    check_specs(specs)
+    for spec in specs:
+        kept_digests(spec.version)

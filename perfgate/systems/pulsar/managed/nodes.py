@@ -85,6 +85,7 @@ JVM_OPTIONS = (
 )
 SINCE: Mapping[str, int] = {"--enable-native-access=ALL-UNNAMED": 21, "--sun-misc-unsafe-memory-access=allow": 23}
 """Options that older Java refuses, or does not need, by its first release that knows them."""
+USAGE, LAST_LINES = "usage: BookieServer", 15
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -137,20 +138,25 @@ def _heaps_mib(options: Sequence[str]) -> list[int]:
     ]
 
 
+def memory_options(role: Role) -> tuple[str, ...]:
+    """Return the JVM options that state a role's memory."""
+    memory = MEMORY[role]
+    return f"-Xms{memory.heap}m", f"-Xmx{memory.heap}m", f"-XX:MaxDirectMemorySize={memory.direct}m"
+
+
 def jvm_options(role: Role, asked: Sequence[str], release: int) -> list[str]:
     """Return a role's JVM options for this release of Java; those that a run asks for come last, for brokers alone."""
-    memory = MEMORY[role]
-    sizes = (f"-Xms{memory.heap}m", f"-Xmx{memory.heap}m", f"-XX:MaxDirectMemorySize={memory.direct}m")
     known = [option for option in JVM_OPTIONS if SINCE.get(option, 0) <= release]
-    return [*known, *sizes, *(asked if role == "broker" else ())]
+    return [*known, *memory_options(role), *(asked if role == "broker" else ())]
 
 
-def metadata_store_settings(*, port: int, folder: object) -> dict[str, str]:
+def metadata_store_settings(*, port: int, folder: object, bound: str = HOST) -> dict[str, str]:
+    """Return the metadata store's settings; `bound`: the address that it listens at, as of the other roles."""
     values = {
         "tickTime": 2000,
         "dataDir": folder,
         "clientPort": port,
-        "clientPortAddress": HOST,
+        "clientPortAddress": bound,
         "maxClientCnxns": 0,
         "admin.enableServer": "false",
         "autopurge.purgeInterval": 0,
@@ -159,15 +165,17 @@ def metadata_store_settings(*, port: int, folder: object) -> dict[str, str]:
 
 
 def bookie_settings(
-    spec: ClusterSpec, *, port: int, http_port: int, metadata_port: int, folder: object
+    spec: ClusterSpec, *, port: int, http_port: int, metadata: str, folder: object, host: str = HOST, bound: str = HOST
 ) -> dict[str, str]:
-    """Return a bookie's settings; the spec's own come last and win. `folder`: of its journal and its ledgers."""
+    """Return a bookie's settings; the spec's own come last and win.
+
+    `metadata`: host:port of the metadata store; `folder`: of its journal and its ledgers; `host`: its name for brokers.
+    """
     values = {
         "bookiePort": port,
-        "allowLoopback": "true",
-        "listeningInterface": "lo",
-        "advertisedAddress": HOST,
-        "metadataServiceUri": f"zk+hierarchical://{HOST}:{metadata_port}/ledgers",
+        **({"allowLoopback": "true", "listeningInterface": "lo"} if host == HOST else {}),
+        "advertisedAddress": host,
+        "metadataServiceUri": f"zk+hierarchical://{metadata}/ledgers",
         "zkTimeout": 30_000,
         "journalDirectories": f"{folder}/journal",
         "ledgerDirectories": f"{folder}/ledgers",
@@ -192,7 +200,7 @@ def bookie_settings(
         # A bookie that comes back, or its loss, starts no copying of its own in the middle of a measurement.
         "autoRecoveryDaemonEnabled": "false",
         "httpServerEnabled": "true",
-        "httpServerHost": HOST,
+        "httpServerHost": bound,
         "httpServerPort": http_port,
         "httpServerClass": "org.apache.bookkeeper.http.vertx.VertxHttpServer",
         "statsProviderClass": "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider",
@@ -204,25 +212,24 @@ def bookie_settings(
 
 
 def broker_settings(
-    spec: ClusterSpec, *, port: int, web_port: int, metadata_port: int, cross_zone_port: int | None
+    spec: ClusterSpec, *, port: int, web_port: int, metadata: str, listeners: Mapping[str, str], bound: str = HOST
 ) -> dict[str, str]:
     """Return a broker's settings; the spec's own come last and win.
 
-    `cross_zone_port`: where clients of another zone reach it; None: there is no link to another zone. Pulsar refuses
-    two listeners at one address.
+    `metadata`: host:port of the metadata store; `listeners`: host:port by name, the one of brokers among themselves
+    first. Pulsar refuses two listeners at one address.
     """
     ensemble, write, ack = default_quorums(spec)
-    store = f"zk:{HOST}:{metadata_port}"
-    listeners = {SAME_ZONE_LISTENER: port, **({CROSS_ZONE_LISTENER: cross_zone_port} if cross_zone_port else {})}
+    store = f"zk:{metadata}"
     values = {
         "clusterName": CLUSTER,
         "metadataStoreUrl": store,
         "configurationMetadataStoreUrl": store,
-        "bindAddress": HOST,
+        "bindAddress": bound,
         "brokerServicePort": port,
         "webServicePort": web_port,
-        "advertisedListeners": ",".join(f"{name}:pulsar://{HOST}:{at}" for name, at in listeners.items()),
-        "internalListenerName": SAME_ZONE_LISTENER,
+        "advertisedListeners": ",".join(f"{name}:pulsar://{at}" for name, at in listeners.items()),
+        "internalListenerName": next(iter(listeners)),
         "managedLedgerDefaultEnsembleSize": ensemble,
         "managedLedgerDefaultWriteQuorum": write,
         "managedLedgerDefaultAckQuorum": ack,
@@ -254,3 +261,8 @@ def default_quorums(spec: ClusterSpec) -> tuple[int, int, int]:
 
 def as_properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def last_words(log: str) -> str:
+    """Return the last lines of a log, without the usage that a bookie prints after it said what is wrong."""
+    return "\n".join(log.partition(USAGE)[0].splitlines()[-LAST_LINES:])

@@ -1,0 +1,371 @@
+"""Bases of the targets and clusters of Pulsar that this suite starts: ports on loopback, readiness, topics, watches."""
+
+from __future__ import annotations
+
+import math
+import socket
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from perfgate.host.ports import HOST, free_ports, listens
+from perfgate.host.starting import check_while_starting
+from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
+from perfgate.host.waiting import wait_while_it_progresses
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.target import Meter
+from perfgate.systems.own_target import OwnTarget
+from perfgate.systems.pulsar.client.admin import Admin, TopicName
+from perfgate.systems.pulsar.client.live_settings import LiveSettings
+from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
+from perfgate.systems.pulsar.client.topics import Topics
+from perfgate.systems.pulsar.managed.faults import PulsarFaults
+from perfgate.systems.pulsar.managed.nodes import (
+    CLUSTER,
+    CROSS_ZONE_LISTENER,
+    METADATA_STORE,
+    Role,
+    bookie_ids,
+    broker_ids,
+    default_quorums,
+    needed_mib,
+    node_ids,
+    node_name,
+    role_of,
+)
+from perfgate.systems.pulsar.managed.placement import BUNDLES, place
+from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S as WATCH_ANSWER_WITHIN_S
+from perfgate.systems.pulsar.observe import OwnerWatch
+
+TENANT, NAMESPACE = "kpg", "run"
+PREFIX = f"persistent://{TENANT}/{NAMESPACE}/kpg-"
+HEALTH: Mapping[Role, str] = {"bookie": "/api/v1/bookie/is_ready", "broker": "/admin/v2/brokers/ready"}
+SERVES = b"srvr"
+"""ZooKeeper's command of four letters that is answered once it serves."""
+ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
+
+
+class OwnCluster(ABC):
+    """The common half of :class:`perfgate.model.target.Cluster`; starting and watching nodes is the other."""
+
+    own = dedicated = True
+    prefix = PREFIX
+    most_bytes_per_s = most_read_bytes_per_s = math.inf
+    most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
+    faults: PulsarFaults
+    same_zone = ""
+    """Listener that clients of this zone ask for; empty: the one that brokers use among themselves."""
+
+    def __init__(self, spec: ClusterSpec, logs: Path, *, cross_zone: bool) -> None:
+        """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
+        self.spec = spec
+        self.meter = Meter()
+        self._ids, self._nodes, self._logs = broker_ids(spec), node_ids(spec), logs
+        # On this machine, and fixed, so that a node that is started again keeps them.
+        ports = iter(free_ports(2 * len(self._nodes) + len(self._ids) + 1))
+        self._ports = {node: next(ports) for node in self._nodes}
+        self._web_ports = {node: next(ports) for node in self._nodes}
+        """Of bookies and brokers; where their health and their metrics are asked for."""
+        self._proxy_ports = {broker: next(ports) for broker in self._ids} if cross_zone else {}
+        self._proxy_api_port = next(ports)
+        self._emulated = CROSS_ZONE
+        self.proxy: ToxiproxyApi | None = None
+        """The link to the other zone, when there is one."""
+        self._ready: set[int] = set()
+        self._registered: tuple[str, ...] = ()
+        self._healthy_at: dict[int, float] = {}
+        self._started_s = 0.0
+
+    def start(self) -> None:
+        """Start all nodes and wait until they say that they are ready. Raises TargetError."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        begin = time.monotonic()
+        with self._starting():
+            self._spawn(METADATA_STORE)
+            self._wait(self._metadata_store_away)
+            self._set_metadata_up()
+            for node in self._nodes:
+                if node != METADATA_STORE:
+                    self._spawn(node)
+            if self._proxy_ports:
+                self.proxy = self._started_proxy()
+        self._wait(self._not_ready)
+        self.admin.create_tenant(TENANT, [CLUSTER])
+        self.admin.create_namespace(f"{TENANT}/{NAMESPACE}", {"bundles": {"numBundles": BUNDLES}})
+        self._started_s = time.monotonic() - begin
+
+    @abstractmethod
+    def _starting(self) -> AbstractContextManager[None]:
+        """Prepare what nodes need, for their start inside."""
+
+    @abstractmethod
+    def _spawn(self, node: int) -> None:
+        """Start a node."""
+
+    @abstractmethod
+    def _set_metadata_up(self) -> None:
+        """Write what the cluster's metadata begins with, by Pulsar's own tool."""
+
+    @abstractmethod
+    def _started_proxy(self) -> ToxiproxyApi:
+        """Start Toxiproxy with a slow way to each broker."""
+
+    @abstractmethod
+    def _at(self, node: int, *, web: bool = False) -> str:
+        """Return where other nodes reach this one, or its web service, as host:port."""
+
+    @abstractmethod
+    def _broker_of(self, name: str) -> int:
+        """Return the broker that registered under this name (host:port)."""
+
+    @abstractmethod
+    def _logged(self) -> Hashable:
+        """Return what differs once a node has logged more."""
+
+    @abstractmethod
+    def tail(self, node: int, lines: int) -> str:
+        """Return the last lines of a node's log."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, object]: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all that was started for it; the logs stay."""
+
+    @cached_property
+    def admin(self) -> Admin:
+        urls = {broker: f"{HOST}:{self._web_ports[broker]}" for broker in self._ids}
+        reached = {self._at(broker, web=True): url for broker, url in urls.items()}
+        return Admin([f"http://{url}" for url in urls.values()], reached=reached)
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the service URL; on a link across zones that of the proxies, which then add its delay.
+
+        They emulate one link at a time: the last one that was asked for.
+        """
+        if not link.crosses_zones:
+            return self._service_url(self._ports, self.same_zone)
+        if self.proxy and link != self._emulated:
+            for broker in self._ids:
+                self.proxy.set_added_rtt(f"broker-{broker}", link.added_to(broker))
+            self._emulated = link
+        return self._service_url(self._proxy_ports, CROSS_ZONE_LISTENER)
+
+    def client_settings(self) -> Settings:
+        return ()
+
+    def watch(self, topic: str, link: Link) -> OwnerWatch:
+        """Return a watch of the topic's state; `link` plays no part: it asks the brokers' web services."""
+        web = self.admin.web
+        return OwnerWatch(
+            Admin(web.urls, timeout_s=WATCH_ANSWER_WITHIN_S, tries=1, reached=web.reached),
+            topic,
+            brokers=self._broker_addresses(),
+            bookies={self._at(bookie): bookie for bookie in bookie_ids(self.spec)},
+            there=self._others_there,
+        )
+
+    def topics(self) -> Topics:
+        return Topics(self, self.admin, self._broker_addresses, self._place)
+
+    def live_settings(self) -> LiveSettings:
+        return LiveSettings(self.admin, list(self.admin.web.urls))
+
+    def limit(self, client_id: str, bytes_per_s: int) -> None:
+        """Raise TargetError: no scenario with a quota is run here."""
+        raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
+
+    def rtt_ms(self, link: Link) -> float:
+        """Median over the brokers of one round trip."""
+        url = self.bootstrap(link).removeprefix("pulsar://").partition("#")[0]
+        addresses = (address.split(":") for address in url.split(","))
+        return statistics.median(ping_rtt_ms(host, int(port)) for host, port in addresses)
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(f"--- {node_name(node)}\n{self.tail(node, lines)}" for node in self._nodes)
+
+    def _common_facts(self) -> dict[str, object]:
+        return {
+            "system": "pulsar",
+            "pulsar_version": self.spec.version,
+            "brokers": self.spec.brokers,
+            "bookies": self.spec.bookies,
+            "metadata_stores": 1,
+            "quorums": "/".join(map(str, default_quorums(self.spec))),
+            "durability": self.spec.durability,
+            "rtt_of": OF_PINGS,
+            "ready_s": round(self._started_s, 2),
+        }
+
+    def _setup_arguments(self) -> list[str]:
+        """Return the arguments of the tool that sets the metadata up."""
+        store, broker = f"zk:{self._at(METADATA_STORE)}", self._ids[0]
+        options = {
+            "--cluster": CLUSTER,
+            "--metadata-store": store,
+            "--configuration-metadata-store": store,
+            "--web-service-url": f"http://{self._at(broker, web=True)}",
+            "--broker-service-url": f"pulsar://{self._at(broker)}",
+        }
+        return [word for option in options.items() for word in option]
+
+    def _wait(self, missing: Callable[[], str]) -> None:
+        """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
+        try:
+            wait_while_it_progresses(
+                missing, logged=self._logged, check=partial(check_while_starting, self.check, self._stated())
+            )
+        except TimeoutError as error:
+            reason = f"Pulsar's nodes were not ready {error}\n{self.log_tail(10)}"
+            raise BrokersFailedError(reason, perhaps_late=True) from error
+
+    def _metadata_store_away(self) -> str:
+        return "" if self._is_healthy(METADATA_STORE) else "the metadata store does not answer"
+
+    def _not_ready(self) -> str:
+        """Return which nodes do not say that they are ready; each is asked until it says so once."""
+        for node in self._nodes:
+            if node not in self._ready and node != METADATA_STORE and self._is_healthy(node):
+                self._ready.add(node)
+        lacking = [node_name(node) for node in self._nodes if node not in {*self._ready, METADATA_STORE}]
+        if not lacking:
+            self._registered = tuple(self.admin.brokers())
+            if len(self._registered) < len(self._ids):
+                return f"{len(self._registered)} of {len(self._ids)} brokers are registered"
+        return f"not ready: {', '.join(lacking)}" if lacking else ""
+
+    def _is_healthy(self, node: int) -> bool:
+        if node == METADATA_STORE:
+            return serves(self._ports[node])
+        url = f"http://{HOST}:{self._web_ports[node]}{HEALTH[role_of(node)]}"
+        try:
+            ask_here(url, timeout_s=ANSWER_WITHIN_S)
+        except OSError:
+            return False
+        return True
+
+    def _others_there(self) -> list[int]:
+        """Return the metadata store and the bookies that are there.
+
+        One is there while its port is open and it was healthy when it was last asked, a second ago at most: asking
+        ten times a second would cost it, and the load beside it, several percent of a core.
+        """
+        there = []
+        for node in (METADATA_STORE, *bookie_ids(self.spec)):
+            if not listens(f"{HOST}:{self._ports[node]}", timeout_s=1):
+                self._healthy_at.pop(node, None)
+            elif time.monotonic() - self._healthy_at.get(node, -math.inf) < ASK_HEALTH_EVERY_S:
+                there.append(node)
+            elif self._is_healthy(node):
+                self._healthy_at[node] = time.monotonic()
+                there.append(node)
+            else:
+                self._healthy_at.pop(node, None)
+        return there
+
+    def _stated(self) -> Settings:
+        return (*self.spec.config, *((f"bookie {name}", value) for name, value in self.spec.bookie_config))
+
+    def _service_url(self, ports: Mapping[int, int], listener: str) -> str:
+        url = "pulsar://" + ",".join(f"{HOST}:{ports[broker]}" for broker in self._ids)
+        return f"{url}#{listener}" if listener else url
+
+    def _broker_addresses(self) -> Mapping[str, int]:
+        """Return the brokers by all their addresses, and by the names under which they registered."""
+        ports = (self._ports, self._web_ports)
+        return {
+            **{name: self._broker_of(name) for name in self._registered},
+            **{self._at(broker, web=web): broker for web in (False, True) for broker in self._ids},
+            **{f"{HOST}:{of[broker]}": broker for of in ports for broker in self._ids},
+        }
+
+    def _place(self, topic: TopicName, partitions: int) -> None:
+        """Spread a new topic's partitions, where all brokers are there; otherwise they are where Pulsar puts them."""
+        names = {self._broker_of(name): name for name in self.admin.brokers()}
+        if len(names) == len(self._ids):
+            addresses = self._broker_addresses()
+            place(self.admin, topic, partitions, names=names, brokers=addresses, check=self.check)
+
+
+def serves(port: int) -> bool:
+    """Whether a metadata store on this machine answers a question: its port may be open before, or be a proxy's."""
+    try:
+        with socket.create_connection((HOST, port), timeout=ANSWER_WITHIN_S) as connection:
+            connection.sendall(SERVES)
+            return b"Mode:" in b"".join(iter(partial(connection.recv, 4096), b""))
+    except OSError:
+        return False
+
+
+Started = TypeVar("Started", bound=OwnCluster)
+
+
+class StartedTarget(OwnTarget[Started]):
+    """Starts clusters of Pulsar on this machine; see :class:`perfgate.model.target.Target`."""
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        return {
+            "kind": self.kind,
+            "name": self.kind,
+            "system": "pulsar",
+            "pulsar_version": spec.version,
+            "durability": spec.durability,
+        }
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why not: a scenario that severs links, or whose topic needs more bookies than there are."""
+        topic, bookies = scenario.topic, scenario.cluster.bookies
+        if topic.ensemble > bookies:
+            return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
+        return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
+
+    def beside(self, spec: ClusterSpec) -> Started:
+        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
+        needed, free = needed_mib(spec), psutil.virtual_memory().available / MIB
+        if needed > free:
+            raise ConfigurationError(
+                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
+                "available: end what else runs here, or compare on a larger machine"
+            )
+        return super().beside(spec)
+
+
+def check_specs(specs: Iterable[ClusterSpec]) -> None:
+    """Raise ConfigurationError for a cluster that Pulsar cannot be, wherever it is started."""
+    for spec in specs:
+        if spec.home:
+            raise ConfigurationError("cluster.home is a build of Kafka; Pulsar is started from released jars or images")
+        if spec.security != "plaintext":
+            raise ConfigurationError("cluster.security: the suite starts Pulsar without security")
+        if spec.controllers:
+            raise ConfigurationError("cluster.controllers: Pulsar has none; its metadata store is one process")
+        if spec.log_dirs != 1:
+            raise ConfigurationError("cluster.log-dirs is of Kafka's brokers; a bookie has its journal and its ledgers")
+        if not spec.bookies >= 1:
+            raise ConfigurationError("cluster.bookies must be 1 or more for Pulsar")
+
+
+def check_memory(specs: Iterable[ClusterSpec]) -> None:
+    """Raise ConfigurationError where a cluster needs more memory than is available.
+
+    Where it runs out the kernel kills a node, which is then blamed for it.
+    """
+    needed = max(needed_mib(spec) for spec in specs)
+    if needed > (free := psutil.virtual_memory().available / MIB):
+        raise ConfigurationError(
+            f"too little memory: Pulsar's nodes take about {needed:,.0f} MiB, and {free:,.0f} MiB are available: "
+            "end what else runs here, or run on a larger machine"
+        )
