@@ -156,17 +156,19 @@ def test_a_node_that_ends_by_itself_is_named_with_its_log(cluster: ContainersClu
 
 def test_a_scenario_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
     short = ("--rounds", 2, "--window", 2, "--broker-warmup", 20, "--relations-only")
-    done = gate(tmp_path / "results", *IMAGES, *short, "-k", "paced-500", "--broker-cpus", 1, "--broker-memory", 900)
+    bounds = ("--broker-cpus", 1, "--broker-memory", 900)
+    done = gate(tmp_path / "results", *IMAGES, *short, *bounds, "-k", "paced-500 or batch-16k")
     assert done.measured, done.output
     target = done.run["target"]
     assert (target["kind"], target["image"], target["pulsar_version"]) == ("containers", IMAGE, "4.0.8")
     assert (target["broker_cpus"], target["broker_memory_mib"]) == (1, 900)
-    (entry,) = done.run["scenarios"]
-    assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
-    metrics = entry["metrics"]
-    for role in ("brokers", "bookies", "metadata"):
-        assert metrics[f"broker_cpu_cores.{role}"]["value"] > 0
-        assert 30 < metrics[f"broker_rss_mib.{role}"]["value"] < 3_000
+    for name in ("paced-500", "batch-16k"):
+        entry = done.scenario(name)
+        assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
+        metrics = entry["metrics"]
+        for role in ("brokers", "bookies", "metadata"):
+            assert metrics[f"broker_cpu_cores.{role}"]["value"] > 0
+            assert 30 < metrics[f"broker_rss_mib.{role}"]["value"] < 3_000
     logs = list((tmp_path / "results").glob("2*/logs/cluster-1/*.log"))
     assert len(logs) == 8, "seven nodes, and the tool that set the metadata up"
     assert ours() == []
