@@ -198,7 +198,7 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
     ],
 )
 def test_a_bound_on_a_rate_is_not_measured_by_turns_in_which_each_side_rests(path: str, method: str) -> None:
-    """A quota of 73 % of the rate was +0.2 % (-5.6 .. +6.3) in 14 bursts on Pulsar: it is kept over both sides' turns."""
+    """A quota of 73 % of the rate was +0.2 % (-5.6 .. +6.3) in 14 bursts on Pulsar: it is kept over both turns."""
     row = scenario()
     assert comparing(Change(name="x", changes=((path, "2"),)), row)._begun(row, pairs=False).method == method
     policy = settings({"publishThrottlingRateInMsg": 25_000})
