@@ -37,7 +37,7 @@ def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str
         "workload": workload,
         "driver": driver,
         "messageSize": scenario.record_bytes,
-        "topics": 1,
+        "topics": scenario.topic.count,
         "partitions": scenario.topic.partitions,
         "producersPerTopic": scenario.producers * scenario.threads if scenario.load.sends else 0,
         "consumersPerTopic": consumers.processes * consumers.threads if consumers else 0,

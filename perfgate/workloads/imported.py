@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from perfgate.model import Payload, Scenario
+from perfgate.model import Payload, Scenario, System, TopicSpec
+from perfgate.model.changes import MOST_TOPICS
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.sizes import LEAST_BYTES, Sizes, read_sizes
 
 MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
 """Of a payload's text: what gzip hardly makes smaller is random bytes here."""
@@ -64,6 +66,20 @@ def name_of(prefix: str, stem: str) -> str:
     return f"{prefix}-{re.sub(r'[^a-z0-9]+', '-', stem.lower()).strip('-') or 'workload'}"
 
 
+def topics_of(topic: TopicSpec, topics: int, system: System) -> TopicSpec:
+    """Return so many topics like this one; on Pulsar, which has one here, one with the partitions of all of them."""
+    if system != "kafka":
+        return replace(topic, partitions=topics * topic.partitions)
+    return replace(topic, count=min(topics, MOST_TOPICS))
+
+
+def told_topics(key: str, topics: int, topic: TopicSpec) -> Iterator[str]:
+    """Yield a line where there are other topics than a file states."""
+    if topics != topic.count:
+        made = "one topic has" if topic.count == 1 else f"{topic.count:,} of them are made, with"
+        yield f"{key}: {topics:,}: {made} {topic.in_all:,} partitions in all"
+
+
 def sized(record_bytes: int, key: str, where: str) -> int:
     """Return the bytes of a record, if they are enough. Raises ConfigurationError that names the file's key."""
     if record_bytes < LEAST_RECORD_BYTES:
@@ -72,6 +88,22 @@ def sized(record_bytes: int, key: str, where: str) -> int:
             "and number"
         )
     return record_bytes
+
+
+def sizes_of(weighted: Iterable[tuple[int, float]], key: str, where: str) -> Sizes:
+    """Return sizes, in bytes, with their weights; each is as large as a record of several sizes is at least.
+
+    Raises ConfigurationError that names the file's key.
+    """
+    weights: dict[int, float] = {}
+    for size, weight in weighted:
+        if weight > 0:
+            at_least = max(LEAST_BYTES, size)
+            weights[at_least] = weights.get(at_least, 0) + weight
+    if not weights:
+        raise ConfigurationError(f"{where}: {key}: its weights must add up to more than 0")
+    values = "/".join(f"{size}={weight:g}" for size, weight in weights.items())
+    return read_sizes(f"{where}: {key}", f"values:{values}")
 
 
 def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float], float]) -> Payload:

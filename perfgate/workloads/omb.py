@@ -9,8 +9,20 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from perfgate.model import KEY_BYTES, Consumers, Fault, FaultScenario, Keys, Load, Payload, Scenario, settings
+from perfgate.model import (
+    KEY_BYTES,
+    Consumers,
+    Fault,
+    FaultScenario,
+    Keys,
+    Load,
+    Payload,
+    Scenario,
+    TopicSpec,
+    settings,
+)
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.sizes import LEAST_BYTES, Sizes
 from perfgate.model.structured import strict, structured
 from perfgate.workloads.imported import (
     MOST_TEXT_RATIO,
@@ -20,6 +32,9 @@ from perfgate.workloads.imported import (
     name_of,
     payload_of,
     sized,
+    sizes_of,
+    told_topics,
+    topics_of,
 )
 from perfgate.workloads.omb_drivers import Driver
 
@@ -112,12 +127,13 @@ class _Made:
             summary=f"{TOOL}: {file.name or name}",
             families=(name,),
             factor=settings({"workload": name}),
-            topic=replace(driver.topic, partitions=self.partitions),
+            topic=self.topic,
             producer=driver.producer,
             record_bytes=self.record_bytes,
             load=self.load,
             threads=clients_of(file.topics * file.producersPerTopic),
             payload=self.payload,
+            sizes=self.sizes,
             keys=Keys() if file.keyDistributor == "NO_KEY" else Keys(kind="set", count=KEYS),
             consumers=self.consumers,
             cluster=driver.cluster,
@@ -132,24 +148,22 @@ class _Made:
         return FaultScenario.of(scenario, Fault(kind="consumers-away", hold_s=round(self.away_s, 1)))
 
     @property
-    def partitions(self) -> int:
-        """Of the one topic that stands for all."""
-        return self.file.topics * self.file.partitionsPerTopic
+    def topic(self) -> TopicSpec:
+        one = replace(self.driver.topic, partitions=self.file.partitionsPerTopic)
+        return topics_of(one, self.file.topics, self.driver.cluster.system)
 
     @property
     def record_bytes(self) -> int:
-        """The messages' size, or the weighted mean of those of a distribution: of each range its middle."""
-        file = self.file
-        if not file.messageSizeDistribution:
-            return sized(file.messageSize, "messageSize", self.where)
-        weights = sum(file.messageSizeDistribution.values())
-        if not weights:
-            raise ConfigurationError(f"{self.where}: messageSizeDistribution: its weights must add up to more than 0")
-        mean = round(sum(size * weight for size, weight in self.sizes) / weights)
-        return sized(mean, "messageSizeDistribution", self.where)
+        """The messages' size, or the mean of several."""
+        return self.sizes.mean if self.sizes else sized(self.file.messageSize, "messageSize", self.where)
 
     @property
-    def sizes(self) -> Iterator[tuple[int, int]]:
+    def sizes(self) -> Sizes | None:
+        """Of a distribution, the middle of each range with its weight, as the benchmark has it."""
+        stated = self.file.messageSizeDistribution
+        return sizes_of(self._middles(), "messageSizeDistribution", self.where) if stated else None
+
+    def _middles(self) -> Iterator[tuple[int, int]]:
         for text, weight in self.file.messageSizeDistribution.items():
             low, _, high = text.rpartition("-")
             ends = [SIZE.fullmatch(end) for end in (low, high)]
@@ -170,7 +184,7 @@ class _Made:
     def payload(self) -> Payload:
         """Random bytes, unless they are compressed: then text that gets as much smaller as the file's records do."""
         file = self.file
-        if not self.driver.compresses:
+        if not self.driver.compresses or self.sizes:
             return Payload()
         random = file.randomBytesRatio if file.useRandomizedPayloads else 0.0
         return payload_of(1 / random if random else MOST_TEXT_RATIO, self.record_bytes, self.words.text_ratio)
@@ -187,7 +201,7 @@ class _Made:
         return Consumers(
             membership=self.driver.membership,
             groups=self.file.subscriptionsPerTopic,
-            threads=clients_of(self.readers, self.partitions),
+            threads=clients_of(self.readers, self.topic.in_all),
             config=self.driver.consumer,
         )
 
@@ -205,8 +219,7 @@ class _Made:
         """Yield a line for each value that is not carried over, or otherwise than the benchmark has it."""
         file = self.file
         producers = file.topics * file.producersPerTopic
-        if file.topics > 1:
-            yield f"topics: {file.topics:,}: one topic has the {self.partitions:,} partitions of all"
+        yield from told_topics("topics", file.topics, scenario.topic)
         if not file.producerRate:
             yield f"producerRate: 0: the knee is searched up to {MOST_RATE:,}/s (--set load.rate=N: another bound)"
         if scenario.threads != producers:
@@ -214,13 +227,15 @@ class _Made:
         if scenario.consumers and scenario.consumers.threads != self.readers:
             made = scenario.consumers.threads
             yield f"consumerPerSubscription: of {self.readers:,} consumers a group {made} are made, which share it"
-        if file.messageSizeDistribution:
-            yield f"messageSizeDistribution: all records have its mean, {scenario.record_bytes:,} bytes"
+        if scenario.sizes and any(middle < LEAST_BYTES for middle, _ in self._middles()):
+            yield f"messageSizeDistribution: records of less than {LEAST_BYTES} bytes have as many"
+        if scenario.sizes and self.driver.compresses:
+            yield "messageSizeDistribution: records of several sizes are random bytes, which no codec makes smaller"
         if file.keyDistributor != "NO_KEY":
             yield f"keyDistributor: drawn at random from {KEYS:,} keys of {KEY_BYTES} bytes, not of 10"
         if file.payloadFile or file.randomizedPayloadPoolSize:
             of = "payloadFile" if file.payloadFile else "randomizedPayloadPoolSize"
-            filled = "random bytes, which nothing compresses here"
+            filled = "random bytes" + ("" if self.driver.compresses else ", which nothing compresses here")
             if scenario.payload.kind == "text":
                 filled = f"text that gzip makes {scenario.payload.ratio:g} times smaller"
             yield f"{of}: records are filled with {filled}"

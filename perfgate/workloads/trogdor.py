@@ -12,8 +12,20 @@ from annotated_types import Ge
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario, TopicSpec, settings
 from perfgate.model.changes import MOST_TRANSACTION_MS
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.sizes import LEAST_BYTES
 from perfgate.model.structured import strict, structured
-from perfgate.workloads.imported import Dictionary, OfJava, Workload, name_of, payload_of, sized
+from perfgate.workloads.imported import (
+    MOST_TEXT_RATIO,
+    Dictionary,
+    OfJava,
+    Workload,
+    name_of,
+    payload_of,
+    sized,
+    sizes_of,
+    told_topics,
+    topics_of,
+)
 
 TOOL = "Trogdor"
 ROOM = "org.apache.kafka.trogdor.workload."
@@ -98,10 +110,13 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         raise ConfigurationError(f"{where}: {error}") from None
     generator = spec.valueGenerator or (VALUE_OF_PRODUCE if produce else VALUE_OF_ROUND_TRIP)
     sizes = _sizes(generator, where)
-    record_bytes = sized(round(sum(size * share for size, _, share in sizes)), "valueGenerator", where)
+    several = sizes_of(((size, share) for size, _, share in sizes), "valueGenerator", where) if len(sizes) > 1 else None
+    record_bytes = several.mean if several else sized(sizes[0][0], "valueGenerator", where)
     compressed = producer.settings.get("compression.type", "none") != "none"
     random = sum(random * share for _, random, share in sizes) / record_bytes
-    payload = payload_of(1 / random if random else 100.0, record_bytes, words.text_ratio) if compressed else Payload()
+    payload = Payload()
+    if compressed and not several:
+        payload = payload_of(1 / random if random else MOST_TEXT_RATIO, record_bytes, words.text_ratio)
     transaction_ms = _transaction_ms(produce, where)
     scenario = Scenario(
         name=name,
@@ -114,6 +129,7 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         load=Load(kind="paced", rate=float(spec.targetMessagesPerSec), probes=True),
         transaction_ms=transaction_ms,
         payload=payload,
+        sizes=several,
         keys=Keys(kind="random") if produce and produce.useConfiguredPartitioner and _keyed(produce) else Keys(),
         consumers=Consumers(membership="assigned", config=settings(consumer.settings)) if consumer else None,
     )
@@ -147,9 +163,7 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
         raise ConfigurationError(f"{where}: activeTopics differ among themselves: a scenario's topics are all alike")
     (topic,) = kinds
     topics = sum(counts.values())
-    return topics, TopicSpec(
-        partitions=topics * topic.partitions, replication_factor=topic.replication_factor, config=topic.config
-    )
+    return topics, topics_of(topic, topics, "kafka")
 
 
 def _count(name: str) -> int:
@@ -205,16 +219,15 @@ def _notes(
     consumer: OfJava | None,
 ) -> Iterator[str]:
     """Yield a line for each value that is not carried over, or otherwise than Trogdor has it."""
-    if topics > 1:
-        yield f"activeTopics: {topics:,}: one topic has the {scenario.topic.partitions:,} partitions of all"
+    yield from told_topics("activeTopics", topics, scenario.topic)
     if stated := [key for key in TARGETS if getattr(spec, key, None)]:
         yield f"{', '.join(stated)}: the run's target says where the brokers are and how clients log in"
     if spec.maxMessages:
         yield f"maxMessages: {spec.maxMessages:,}: a window of {spec.maxMessages / spec.targetMessagesPerSec:g} s"
     if any(one.partitionAssignments for one in spec.activeTopics.values()):
         yield "activeTopics.partitionAssignments: the cluster chooses where replicas lie"
-    if len(sizes) > 1:
-        yield f"valueGenerator: all records have the mean of its sizes, {scenario.record_bytes:,} bytes"
+    if scenario.sizes:
+        yield f"valueGenerator: records of several sizes are random bytes, {LEAST_BYTES} at least"
     if isinstance(spec, _Produce):
         if not spec.useConfiguredPartitioner:
             yield "keyGenerator: no keys: Trogdor goes through the partitions one by one, the client picks them here"

@@ -157,13 +157,14 @@ def test_files_of_the_repository_parse(stem: str) -> None:
     workload = omb.workload_of(document, stem, stem, plain_kafka(WORDS), WORDS, durations=False)
     scenario = workload.scenario
     assert scenario.name == f"omb-{stem}"
-    assert scenario.topic.partitions == document["topics"] * document["partitionsPerTopic"]
+    assert scenario.topic.partitions == document["partitionsPerTopic"]
+    assert scenario.topic.count == min(document["topics"], 1_000)
     assert scenario.load.rate == document["producerRate"]
     assert scenario.threads <= MOST_CLIENTS
     told = " ".join(workload.notes)
     for key in omb.FORKS.keys() & document.keys():
         assert f"{key}: " in told
-    assert ("topics: " in told) is (document["topics"] > 1)
+    assert ("topics: " in told) is (document["topics"] > 1_000)
     assert ("producersPerTopic: " in told) is (scenario.threads != document["topics"] * document["producersPerTopic"])
 
 
@@ -179,7 +180,6 @@ def test_files_of_the_repository_parse(stem: str) -> None:
             {"messageSize": None},
             "FILE: messageSize: records of 0 bytes: one needs 10 at least, for its sender and number",
         ),
-        ({"messageSizeDistribution": {"0-4": 1}}, "FILE: messageSizeDistribution: records of 2 bytes"),
         (
             {"keyDistributor": "ZIPF"},
             "keyDistributor = 'ZIPF' is not legal; legal: NO_KEY, KEY_ROUND_ROBIN, RANDOM_NANO",
@@ -192,6 +192,7 @@ def test_files_of_the_repository_parse(stem: str) -> None:
         ),
         ({"messageSizeDistribution": {"1-2-x": 1}}, "messageSizeDistribution '1-2-x' is no range of sizes"),
         ({"messageSizeDistribution": {"9-2": 1}}, "messageSizeDistribution '9-2' is no range of sizes"),
+        ({"messageSizeDistribution": {"1MB-9MB": 1}}, "messageSizeDistribution = 'values:5242880=1': their mean is"),
         ({"messageSizeDistribution": {"1-2": 0}}, "messageSizeDistribution: its weights must add up to more than 0"),
     ],
 )
@@ -203,8 +204,21 @@ def test_what_is_refused(stated: dict[str, Any], words: str) -> None:
 
 def test_sizes_of_a_distribution_are_the_middles_of_its_ranges() -> None:
     workload = made(messageSize=None, messageSizeDistribution={"0-256": 3, "1KB-3KB": 1})
-    assert workload.scenario.record_bytes == (3 * 128 + 2048) / 4
-    assert any("messageSizeDistribution" in note for note in workload.notes)
+    sizes = workload.scenario.sizes
+    assert sizes is not None
+    assert sizes.values == ((128, 3), (2048, 1))
+    assert workload.scenario.record_bytes == sizes.mean == pytest.approx((3 * 128 + 2048) / 4, rel=0.02)
+    assert workload.notes == ()
+    small = made(messageSize=None, messageSizeDistribution={"0-8": 1, "100-100": 1})
+    assert small.scenario.sizes
+    assert small.scenario.sizes.values == ((32, 1), (100, 1))
+    assert small.notes == ("messageSizeDistribution: records of less than 32 bytes have as many",)
+    driver = {"driverClass": KAFKA, "producerConfig": "compression.type=lz4"}
+    packed = made(driver=driver, messageSizeDistribution={"9-99": 1})
+    assert packed.scenario.payload == Payload()
+    assert packed.notes == (
+        "messageSizeDistribution: records of several sizes are random bytes, which no codec makes smaller",
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,6 +260,12 @@ def test_clients_and_topics_of_a_driver_for_kafka() -> None:
     assert workload.driver == "Kafka three"
     assert "reset: the topics of others are never deleted" in workload.notes
     assert "untaken.both, untaken.of-producers, untaken.sends: not taken" in workload.notes
+
+
+def test_topics_of_pulsar_are_one() -> None:
+    workload = made(driver={"driverClass": PULSAR}, topics=5)
+    assert (workload.scenario.topic.count, workload.scenario.topic.partitions) == (1, 15)
+    assert "topics: 5: one topic has 15 partitions in all" in workload.notes
 
 
 def test_a_driver_for_pulsar() -> None:
@@ -349,8 +369,12 @@ def test_nothing_is_dropped_silently(stated: dict[str, Any]) -> None:
         assert key in KEYS
         if key in clients:
             assert (key in told) is (clients[key] != value * stated.get("topics", 1))
+        elif key == "messageSizeDistribution":
+            assert (key in told) is bool(value)
+            assert bool(scenario.sizes) is bool(value)
         elif key == "topics":
-            assert (key in told) is (value > 1)
+            assert key not in told
+            assert scenario.topic.count == value
         elif key == "backlogDrainRatio":
             assert (key in told) is (value < 1 and bool(stated.get("consumerBacklogSizeGB")))
         else:

@@ -31,14 +31,13 @@ def test_what_is_sent() -> None:
     workload = made(producerConf={"linger.ms": "5"})
     scenario = workload.scenario
     assert scenario.name == "trogdor-spec"
-    assert (scenario.topic.partitions, scenario.topic.replication_factor) == (12, 1)
+    assert (scenario.topic.count, scenario.topic.partitions, scenario.topic.replication_factor) == (3, 4, 1)
     assert scenario.load == Load(kind="paced", rate=100, probes=True)
     assert (scenario.record_bytes, scenario.keys, scenario.consumers) == (512, Keys(), None)
     assert dict(scenario.producer) == {"linger.ms": "5"}
     assert workload.window_s == 5, "500 messages at 100/s, of 60 s"
     told = " ".join(workload.notes)
     for key in (
-        "activeTopics: 3",
         "producerNode, bootstrapServers: ",
         "maxMessages: 500",
         "keyGenerator: ",
@@ -74,7 +73,7 @@ def test_what_is_sent_and_read() -> None:
             },
             "lz4",
             150,
-            Payload(kind="text", ratio=2),
+            Payload(),
         ),
     ],
 )
