@@ -163,7 +163,7 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     load = Load(kind=stated.get("kind", ""), times_out=bool(stated.get("times_out")))
     declared = entries[0]["declared"] if entries else {}
     sizes = ("mib_per_s",) if declared.get("sizes") and not load.open_loop else ()
-    hottest = (HOTTEST_P99,) if entries and Keys(**declared["keys"]).skewed and load.open_loop else ()
+    hottest = (HOTTEST_P99,) if entries and Keys(**declared.get("keys", {})).skewed and load.open_loop else ()
     read = declared.get("consumers")
     consumers = Consumers(**{**read, "config": settings(read["config"])}) if read else None
     lag = lag_metrics(consumers, stated.get("rate", 0.0))

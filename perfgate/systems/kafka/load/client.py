@@ -130,7 +130,7 @@ class Client:
 
     def place_of(self, partition: int) -> tuple[int, int]:
         """Return the topic's index, and the partition's number in it, of a partition of all."""
-        return divmod(partition, self.each)
+        return divmod(partition, self.each) if len(self.topics) > 1 else (0, partition)
 
     def read(self, pointers: Pointers) -> npt.NDArray[Any]:
         """Return copies of messages; their partitions are numbered over all topics."""
