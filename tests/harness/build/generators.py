@@ -24,7 +24,8 @@ opens, closes = hear("window")
 RESULT = """
 say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
     pushback_in_window_s=0, stalled_in_window_s=0, attempted=10, acked=10, acked_by_partition=[10],
-    markers_by_partition=[0], latency_by_partition=[], latency_by_topic=[], committing_in_window_s=0, due_in_window=5, timed_out_in_window=0,
+    markers_by_partition=[0], latency_by_partition=[], latency_by_topic=[],
+    committing_in_window_s=0, due_in_window=5, timed_out_in_window=0,
     failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
     cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
 """
