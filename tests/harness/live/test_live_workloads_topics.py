@@ -211,5 +211,7 @@ def test_a_quota_on_brokers_by_file_is_there_while_the_run_lasts(
         assert "kpg-r-noisy" in told()
     finally:
         target.close()
+        assert target._occupied is not None
+        target._occupied.close()
     assert target.left_behind == ()
     assert "kpg-r-noisy" not in told()

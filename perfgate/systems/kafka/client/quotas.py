@@ -16,7 +16,11 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.java import jars_of, java_needed
 
 QUOTA = "producer_byte_rate"
-TOOL = "org.apache.kafka.tools.ConfigCommand"
+TOOLS = ("kafka.admin.ConfigCommand", "org.apache.kafka.tools.ConfigCommand")
+"""The tool by its name in Kafka 4.3, and by that of the module that Kafka moves its tools to."""
+NOT_SET = f"Invalid config(s): {QUOTA}"
+"""The tool's words for one that is not there: a run that was killed had noted it, and not set it yet."""
+NO_SUCH_TOOL = "ClassNotFoundException"
 LAST_WORDS = 500
 TIMEOUT_S = 60
 
@@ -37,11 +41,15 @@ def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
     """Have each broker take no more than this from producers of a client id; None: all again. Raises TargetError."""
     change = ["--delete-config", QUOTA] if bytes_per_s is None else ["--add-config", f"{QUOTA}={bytes_per_s}"]
     where = ["--bootstrap-server", bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client_id]
-    try:
-        code, output = run_in_session([*_command(), *where, *change], TIMEOUT_S)
-    except (ConfigurationError, subprocess.TimeoutExpired) as error:
-        raise TargetError(f"the quota of client {client_id}: {error}") from error
-    if code:
+    code, output = 1, ""
+    for tool in TOOLS:
+        try:
+            code, output = run_in_session([*_command(), tool, *where, *change], TIMEOUT_S)
+        except (ConfigurationError, subprocess.TimeoutExpired) as error:
+            raise TargetError(f"the quota of client {client_id}: {error}") from error
+        if not (code and NO_SUCH_TOOL in output):
+            break
+    if code and not (bytes_per_s is None and NOT_SET in output):
         raise TargetError(f"the quota of client {client_id}: Kafka's tool failed: {output[-LAST_WORDS:]}")
 
 
@@ -49,4 +57,4 @@ def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
 def _command() -> tuple[str, ...]:
     jars = jars_of(ClusterSpec())
     java = find_java(java_needed(jars.version), what=f"the tools of Kafka {jars.version}")
-    return str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars.classpath, TOOL
+    return str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars.classpath
