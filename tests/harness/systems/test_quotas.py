@@ -30,7 +30,8 @@ def test_a_quota_is_set_by_the_tool_that_there_is(
         asked.append(command)
         if isinstance(found := answers[len(asked) - 1], Exception):
             raise found
-        return found
+        code, output = found
+        return code, output
 
     monkeypatch.setattr(quotas, "_command", lambda: ("java",))
     monkeypatch.setattr(quotas, "run_in_session", run)
