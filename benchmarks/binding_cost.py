@@ -16,6 +16,7 @@ from perfgate.load.producing import CHUNK, Sender
 from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.load import clients
 from perfgate.systems.kafka.load.clib import lib
+from perfgate.systems.kafka.load.client import Client
 from perfgate.systems.kafka.load.instructions import producer_settings
 
 RECORDS = 204_800
@@ -77,6 +78,7 @@ def by_engine() -> dict[str, float]:
         "client": {**producer_settings(()), **NOWHERE},
     }
     client = clients.sending(spec, 0)
+    assert isinstance(client, Client)
     sender = Sender(spec, 0, Window(), client)
     making = sending = 0.0
     for _ in range(RECORDS // CHUNK):

@@ -84,7 +84,8 @@ class Transactions(Protocol):
 
 
 class SendingClient(BrokerClient, Protocol):
-    """A producer of one topic."""
+    """A producer of one topic. One that knows more of the load in the end has `more()`: lists by their names in the
+    result."""
 
     row: np.dtype[Any]
     """The layout of the rows that `send` is given."""

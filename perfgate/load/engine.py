@@ -30,6 +30,7 @@ from perfgate.model.load import (
     Observer,
     OverTime,
     Pace,
+    Reached,
     Received,
     SendsFailedError,
     Sent,
@@ -360,6 +361,7 @@ def _sent(results: Sequence[Message]) -> Sent:
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),
         over_time=_over_time(results) if "sent_over_time" in results[0] else None,
+        crowd=_reached([result["crowd"] for result in results if "crowd" in result]),
         **_counts(Sent, results),
     )
 
@@ -371,6 +373,15 @@ def _over_time(results: Sequence[Message]) -> OverTime:
         latency=_columns(results, "latency_over_time"),
         phases={phase: _added(results, name) for phase, name in PHASE_LATENCY.items()},
     )
+
+
+def _reached(crowds: Sequence[Sequence[int]]) -> Reached | None:
+    """Return what all processes of a crowd reached together."""
+    if not crowds:
+        return None
+    asked, reached = (sum(crowd[place] for crowd in crowds) for place in (0, 1))
+    settled_s = max(crowd[2] for crowd in crowds) / 1e6 if asked == reached else 0.0
+    return Reached(asked=asked, reached=reached, settled_s=settled_s)
 
 
 def _received(results: Sequence[Message], groups: int) -> Received:

@@ -173,6 +173,7 @@ class Sender:
             "unsent": self._given_up + self._unsent() + (len(self._refused) if self._paced else 0),
             "late_turns": self._late_turns,
             "throttled_ms": self.client.throttled_ms,
+            **getattr(self.client, "more", dict)(),
             "pushback_s": self.pushback_s,
             "pushback_in_window_s": self.pushback_in_window_s,
             "stalled_in_window_s": self.stalled_in_window_s,

@@ -234,6 +234,8 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
     if sent:
         metrics["mib_per_s"] = sent.acked_bytes_in_window / seconds / MIB
         metrics.update(sent.percentiles or latency_metrics([sent.latency]))
+        if sent.crowd and sent.crowd.settled_s:
+            metrics["all_sent_s"] = sent.crowd.settled_s
     if received:
         mib_per_s = received.received_bytes_in_window / seconds / MIB
         metrics["received_records_per_s"] = received.received_in_window / seconds

@@ -239,6 +239,9 @@ def _accounting_flaws(
         wrong = wrong or (idempotent and not unseen)
         of_late = not wrong and all(flaw.late for flaw in found)
         found.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
+    if sent.crowd and sent.crowd.reached < sent.crowd.asked:
+        lacking = sent.crowd.asked - sent.crowd.reached
+        found.append(of_brokers(f"{lacking:,} of {sent.crowd.asked:,} connections never had an answer", late=True))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.

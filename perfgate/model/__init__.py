@@ -23,6 +23,7 @@ from perfgate.model.declared import (
     TIER_NAMES as TIER_NAMES,
     ClusterSpec as ClusterSpec,
     Consumers as Consumers,
+    Crowd as Crowd,
     Keys as Keys,
     Link as Link,
     Part as Part,

@@ -34,6 +34,7 @@ MOST = 1_000_000_000
 MOST_OF_KNEE = 2.0
 MOST_TOPICS = 1_000
 MOST_WORK_MS = 600_000
+MOST_CONNECTIONS = 100_000
 MOST_TRANSACTION_MS = 30_000
 """A quarter of the time after which brokers abort it (transaction.timeout.ms) where a scenario states none."""
 
@@ -205,7 +206,7 @@ def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
 
 
 def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets a field of the topic, the load or the consumers, and changes nothing where there are none."""
+    """Return what sets a field of one of the scenario's parts, and changes nothing where it has not that one."""
 
     def lay(scenario: Scenario, value: Any) -> Scenario:
         whole: Any = getattr(scenario, part)
@@ -292,6 +293,8 @@ PATHS: Mapping[str, _Path] = {
     "producers.processes": _Path(_whole(1000), _own("producers")),
     "producers.threads": _Path(_whole(1000), _own("threads")),
     "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
+    "crowd.connections": _Path(_whole(MOST_CONNECTIONS), _part("crowd", "connections"), only="kafka"),
+    "crowd.idle": _Path(_whole(MOST_CONNECTIONS), _part("crowd", "idle"), only="kafka"),
     "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
@@ -377,6 +380,8 @@ def beside_the_point(scenario: Scenario, path: str) -> str:
         return "it has no consumers"
     if path.startswith("beside") and not scenario.beside:
         return "no load runs beside it"
+    if path.startswith("crowd.") and scenario.crowd is None:
+        return "it is no crowd of connections"
     scope, _, field = path.partition(".")
     return scenario.load.lacks(field.replace("-", "_")) if scope == "load" else ""
 

@@ -147,6 +147,17 @@ class Sent:
     timed_out_in_window: int = 0
     throttled_ms: int = 0
     over_time: OverTime | None = None
+    crowd: Reached | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reached:
+    """How many connections of a crowd there should be, how many got an answer (producers an acknowledgement), and how
+    long after the first record the last of all did (s; 0 where not all did)."""
+
+    asked: int
+    reached: int
+    settled_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

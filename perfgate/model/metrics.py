@@ -167,6 +167,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
         _metric("slowest_topic_latency_ms.p99", "ms", "lower", "p99 latency of the slowest topic"),
+        _metric("all_sent_s", "s", "lower", "time until all connections of a crowd had their first answer"),
         _metric("timed_out_share", "", "lower", "share of the records due in the window that timed out"),
         _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),
         _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),

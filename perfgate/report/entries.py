@@ -76,6 +76,7 @@ class Declared:
     keys: model.Keys
     sizes: model.Sizes | None = None
     consumers: model.Consumers | None
+    crowd: model.Crowd | None = None
     added_rtt_ms: int
     client_version: str = ""
     beside: tuple[model.Part, ...] = ()

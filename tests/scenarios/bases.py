@@ -5,7 +5,7 @@ The sources are the documents of docs/catalogue.md.
 
 from dataclasses import replace
 
-from perfgate.model import KIB, Consumers, Load, Part, Scenario, TopicSpec, settings, with_changes
+from perfgate.model import KIB, Consumers, Crowd, Load, Part, Scenario, TopicSpec, settings, with_changes
 
 PAPER = Scenario(
     name="white-paper",
@@ -49,6 +49,19 @@ PACED = Scenario(
     producer=settings({"acks": -1, "linger.ms": 0, "batch.size": 16 * KIB}),
     record_bytes=1 * KIB,
     load=Load(kind="paced", rate=500),
+)
+
+# Applications or devices with a connection each, of which each sends a small record a second: brokers have many
+# connections, requests and purgatories and next to no bytes. No batch has more than one record.
+CROWD = replace(
+    PACED,
+    name="crowd",
+    summary="producers with a connection each that send a record a second, and consumers that wait",
+    topic=TopicSpec(partitions=12, replication_factor=3),
+    producer=settings({"acks": -1}),
+    record_bytes=200,
+    load=Load(kind="paced", rate=1_000, probes=True),
+    crowd=Crowd(connections=1_000, idle=200),
 )
 
 # The high-availability settings: no acknowledged record may be lost with one broker down.

@@ -6,6 +6,7 @@ from perfgate.model import KIB, MIB, Load, with_changes
 from perfgate.model.catalogue import Family, family
 from perfgate.model.sizes import read_sizes
 from tests.scenarios.bases import (
+    CROWD,
     DURABLE,
     END_TO_END,
     NEIGHBOURS,
@@ -569,6 +570,25 @@ FAMILIES: tuple[Family, ...] = (
             "noisy-neighbour-quota": "the other client has a quota (producer_byte_rate) of 2 MiB/s a broker",
         },
         source="KIP-13; KIP-257",
+    ),
+    family(
+        "crowd",
+        "many connections that do little: all are made within a second, and every producer sends a record a second",
+        base=CROWD,
+        full={
+            "crowd-1000": {"crowd.connections": 1_000, "crowd.idle": 200, "load.rate": 1_000},
+            "crowd-5000": {
+                "crowd.connections": 5_000,
+                "crowd.idle": 1_000,
+                "load.rate": 5_000,
+                "producers.processes": 2,
+            },
+        },
+        says={
+            "crowd-1000": "1,000 producers with a connection each, 200 idle consumers, from one process",
+            "crowd-5000": "5,000 producers with a connection each, 1,000 idle consumers, from two processes",
+        },
+        source="Trogdor's ConnectionStress and SustainedConnection",
     ),
     ENDURANCE,
     BACKLOG,

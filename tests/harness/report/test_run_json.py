@@ -121,6 +121,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "keys": {**entry["declared"]["keys"], "exponent": 0.0, "share": 0.0},
                 "beside": [],
                 "topic": {**entry["declared"]["topic"], "count": 1},
+                "crowd": None,
                 "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "home": "", "security": "plaintext"},
             },
             "rounds": [

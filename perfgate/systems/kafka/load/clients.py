@@ -7,16 +7,20 @@ from typing import Any
 
 from confluent_kafka import cimpl  # of the version that the scenario asks for
 
-from perfgate.load.clients import LoadClientError, ReadingClient
+from perfgate.load.clients import LoadClientError, ReadingClient, SendingClient
 from perfgate.model.declared import POLL_AT_ONCE
 from perfgate.model.faults import STATIC
 from perfgate.systems.kafka.load.reading import BATCH, Consumer
 from perfgate.systems.kafka.load.sending import Producer
 
 
-def sending(spec: Mapping[str, Any], number: int) -> Producer:
+def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
     """See the protocol."""
     _check_version(spec["client_path"])
+    if share := spec.get("crowd"):
+        from perfgate.systems.kafka.load.crowd import Crowd  # few loads are one
+
+        return Crowd(spec["client"], spec["topics"][0], **share)
     # What names this client to the transaction coordinator.
     own = {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
     return Producer({**spec["client"], **own}, spec["topics"])

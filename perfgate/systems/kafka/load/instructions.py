@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perfgate.host.disk import cache_dir
 from perfgate.load.instructions import Requests, consumer_requests, producer_requests
-from perfgate.model import KIB, FaultScenario, Scenario, Settings, with_settings
+from perfgate.model import KIB, ClusterSpec, Crowd, FaultScenario, Scenario, Settings, with_settings
 from perfgate.model.changes import release_numbers
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.kafka.load.official import by_hand
@@ -77,12 +77,18 @@ def producers_of(spec: LoadSpec) -> Requests:
         client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
     own = {
         **_common(spec, client),
+        **({"crowd": _share_of(scenario.crowd, scenario.producers)} if scenario.crowd else {}),
         "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
         "buffer_records": int(client["queue.buffering.max.messages"]),
         "compressed": client["compression.type"] != "none",
         "lingers": float(client["linger.ms"]) > 0,
     }
     return producer_requests(spec, own, drain_s_of(scenario))
+
+
+def _share_of(crowd: Crowd, processes: int) -> dict[str, int]:
+    """Return the connections of one process; where they do not divide, each has as many as the first."""
+    return {"connections": -(-crowd.connections // processes), "idle": -(-crowd.idle // processes)}
 
 
 def consumers_of(spec: LoadSpec) -> Requests:
@@ -189,6 +195,8 @@ class KafkaInstructions:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.transaction_ms and not scenario.load.sends:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
+        if scenario.crowd and (reason := _cannot_crowd(scenario, scenario.crowd)):
+            return reason
         if scenario.consumers and scenario.consumers.membership == "share":
             return _cannot_share(scenario)
         return cannot_have(scenario.client_version) if scenario.client_version else None
@@ -196,6 +204,32 @@ class KafkaInstructions:
     def keeps_what_was_read(self, scenario: Scenario) -> bool:
         """Without acks=all a log may be cut back."""
         return dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
+
+
+def _cannot_crowd(scenario: Scenario, crowd: Crowd) -> str:
+    """Return why the suite's own small client cannot make this load; empty when it can."""
+    client = producer_settings(scenario.producer)
+    if scenario.topic.count > 1:
+        return "a crowd of connections writes to one topic"
+    if scenario.cluster.security != ClusterSpec().security:
+        return "a crowd of connections has no log-in and no TLS"
+    if isinstance(scenario, FaultScenario):
+        return "a crowd of connections sends nothing again, so that a fault would be failed sends and no outage"
+    if not scenario.load.fixed_rate:
+        return "a crowd of connections sends by a schedule: its load must be paced"
+    if scenario.threads > 1:
+        return "a crowd of connections is shared by processes, of one thread each: producers.processes"
+    if crowd.connections % scenario.producers or crowd.idle % scenario.producers:
+        return f"a crowd must have as many connections in each of its processes, and there are {scenario.producers}"
+    if scenario.transaction_ms or client["enable.idempotence"] == "true":
+        return "a crowd of connections has no transactions, and sends nothing again"
+    if scenario.keys.kind != "none":
+        return "each connection of a crowd writes to a partition of its own, whatever the key"
+    if client["compression.type"] != "none":
+        return "a crowd of connections compresses nothing"
+    if client["acks"] == "0":
+        return "each connection of a crowd waits for its acknowledgement: acks must not be 0"
+    return ""
 
 
 def _cannot_share(scenario: Scenario) -> str | None:

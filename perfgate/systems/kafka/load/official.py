@@ -76,6 +76,8 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "this driver's consumers form one group; the scenario has several, each of which reads everything"
     if consumers is not None and consumers.commit_records:
         return "this driver's consumers commit when they like, not after so many records"
+    if scenario.crowd is not None:
+        return "a process of the official tools has one connection to each broker"
     if not load.sends:
         if consumers is not None and consumers.membership == "assigned":
             return "ConsumerPerformance always joins a group; the scenario assigns its partitions"

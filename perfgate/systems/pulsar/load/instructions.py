@@ -93,6 +93,8 @@ class PulsarInstructions:
                 "several topics and loads beside one another are made on Kafka alone: on Pulsar a topic's quorums are "
                 "policies of the run's one namespace, which holds one topic at a time"
             )
+        if scenario.crowd:
+            return "crowds of connections are made of Kafka's protocol alone"
         if scenario.transaction_ms:
             return "libpulsar's C interface has no transactions"
         if scenario.load.sends and (reason := refuses(dict(scenario.producer), "producer")):

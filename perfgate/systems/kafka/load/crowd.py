@@ -1,0 +1,343 @@
+"""A crowd: producers with a connection each, and idle consumers, in one thread of one process.
+
+librdkafka has a thread for each client and broker (docs/performance.md); a thousand clients of it are thousands of
+threads. Here a connection is a socket in one epoll. Each producer has one request under way, with one record, and asks
+nothing again: what its connection loses is a failed send. Connections are made by what is due on them first, so that a
+load of one record a second each makes all of them within a second, as an application that restarts does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import os
+import resource
+import select
+import socket
+import struct
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions, UnansweredError
+from perfgate.load.schedule import now
+from perfgate.systems.kafka.load import clib, wire
+
+PLAINTEXT = "plaintext"
+ANSWER_S = 15.0
+"""For the metadata before the load."""
+FILES = 200
+"""Files besides connections."""
+WITHIN_S = 1.0
+"""Idle consumers connect in this time from the first record on."""
+IDLE_WAIT_MS, IDLE_BYTES = 500, 1 << 30
+"""A consumer at the end of its partition asks twice a second (Kafka's fetch.max.wait.ms); that much is never there."""
+QUEUED = 64
+"""Records that wait on one connection at most."""
+TRANSPORT, TIMED_OUT = -195, -192
+"""librdkafka's codes: a connection was lost, and a record was not acknowledged in time."""
+MOST_BYTES = 1 << 16
+
+
+class _Connection:
+    """One connection, to the leader of one partition; `records`: those that wait, the first of them under way."""
+
+    def __init__(self, partition: int, *, idle: bool) -> None:
+        self.partition, self.idle = partition, idle
+        self.socket: socket.socket | None = None
+        self.ready = self.busy = False
+        self.records: deque[tuple[int, int, bytes, float]] = deque()
+        """Number, bytes of the value, batch, and until when it may take."""
+        self.unsent = b""
+        self.heard = bytearray()
+        self.offset = 0
+        self.reached = False
+
+
+class Crowd:
+    """See :class:`perfgate.load.clients.SendingClient`."""
+
+    row = clib.MESSAGE
+    FULL, PURGED = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE
+    TIMED_OUT = clib.TIMED_OUT
+    NO_ANSWER = "_TIMED_OUT"
+
+    def __init__(self, settings: Mapping[str, str], topic: str, *, connections: int, idle: int) -> None:
+        """Raises LoadClientError where brokers want more than plain text, or this machine has too few files."""
+        if (protocol := settings.get("security.protocol", PLAINTEXT).lower()) != PLAINTEXT:
+            raise LoadClientError(f"a crowd of connections has no log-in and no TLS: security.protocol is {protocol}")
+        self._allow(connections + idle)
+        self.topic = topic.encode()
+        self.errors: dict[str, str] = {}
+        self.failed: Counter[str] = Counter()
+        self.throttled_ms = 0
+        self._servers = [_address(one) for one in settings["bootstrap.servers"].split(",")]
+        self._acks = -1 if settings["acks"] in ("-1", "all") else int(settings["acks"])
+        self._request_ms = int(settings.get("request.timeout.ms", "30000"))
+        self._within_s = float(settings["delivery.timeout.ms"]) / 1e3
+        self._connections = [_Connection(0, idle=False) for _ in range(connections)]
+        self._idle = [_Connection(0, idle=True) for _ in range(idle)]
+        self._turn: list[Iterator[_Connection]] = []
+        self._epoll = select.epoll()
+        self._by_file: dict[int, _Connection] = {}
+        self._numbers = itertools.count(1)
+        self._outcomes: list[tuple[int, int, int, int, int, float]] = []
+        """Number, partition, offset, bytes, error, and when it was known."""
+        self._under_way = self._opened_idle = self.reached = 0
+        self._began = self._settled = 0.0
+        self._looked = 0.0
+
+    @staticmethod
+    def _allow(connections: int) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = connections + FILES
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise LoadClientError(
+                f"{connections:,} connections need {wanted:,} open files, and a process may have {hard:,} here"
+            )
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+    def connect(self, partitions: int) -> None:
+        """Learn who leads the partitions; the connections of the crowd are made by what is due on them."""
+        topic = self._topic()
+        if topic.error:
+            name = clib.error_name(topic.error)
+            raise UnansweredError(f"topic {self.topic.decode()}: {clib.error_text(topic.error)}", name)
+        if len(topic.leaders) != partitions:
+            words = f"it has {len(topic.leaders)} partitions, not {partitions}"
+            raise LoadClientError(f"topic {self.topic.decode()}: {words}")
+        if any(leader not in topic.brokers for leader in topic.leaders):
+            raise UnansweredError(f"topic {self.topic.decode()}: a partition has no leader", "LEADER_NOT_AVAILABLE")
+        found = {leader: _resolved(*topic.brokers[leader]) for leader in set(topic.leaders)}
+        self._leaders = [found[leader] for leader in topic.leaders]
+        for number, one in enumerate((*self._connections, *self._idle)):
+            one.partition = number % partitions
+        self._turn = [
+            itertools.cycle([one for one in self._connections if one.partition == partition] or self._connections)
+            for partition in range(partitions)
+        ]
+
+    def _topic(self) -> wire.Topic:
+        """Return what the first server that answers tells of the topic. Raises UnansweredError."""
+        reason = ""
+        for host, port in self._servers:
+            try:
+                with socket.create_connection((host, port), ANSWER_S) as connection:
+                    connection.sendall(wire.metadata(0, self.topic))
+                    with connection.makefile("rb") as answer:
+                        (length,) = struct.unpack(">i", answer.read(4))
+                        return wire.topic_of(answer.read(length)[4:])
+            except (OSError, struct.error) as error:
+                reason = f"{host}:{port}: {error}"
+        raise UnansweredError(f"no metadata of {self.topic.decode()}: {reason}", "_TRANSPORT")
+
+    def send(self, rows: Rows, partition: int) -> int:
+        moment, taken = now(), 0
+        self._began = self._began or moment
+        for row in rows:
+            one = next(self._turn[partition])
+            if len(one.records) >= QUEUED:
+                row["err"] = self.FULL
+                continue
+            value = ctypes.string_at(int(row["payload"]), int(row["len"]))
+            batch = wire.batch_of(value, time.time_ns() // 1_000_000)
+            one.records.append((int(row["private"]), len(value), batch, moment + self._within_s))
+            self._under_way += 1
+            taken += 1
+            self._next(one)
+        return taken
+
+    def under_way(self) -> int:
+        return self._under_way + len(self._outcomes)
+
+    def withdraw(self) -> None:
+        """Do nothing: a crowd holds next to nothing back."""
+
+    def rotate(self) -> None:
+        """Do nothing: each connection has its own partition."""
+
+    def transactions(self, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> Transactions:
+        raise LoadClientError("a crowd of connections has no transactions")
+
+    def wait(self, seconds: float) -> None:
+        if not self._outcomes and seconds > 0:
+            self._epoll.poll(seconds, 1)
+
+    def take(self, hear: Hear, most_s: float) -> int:
+        until = now() + most_s
+        self._open_idle()
+        while events := self._epoll.poll(0, 256):
+            for file, event in events:
+                if (one := self._by_file.get(file)) is not None:
+                    self._serve(one, event)
+            if now() > until:
+                break
+        self._end_late()
+        if not (count := len(self._outcomes)):
+            return 0
+        rows = np.zeros(count, self.row)
+        fields = list(zip(*self._outcomes, strict=True))
+        for name, values in zip(("private", "partition", "offset", "len", "err"), fields, strict=False):
+            rows[name] = values
+        heard = np.array(fields[5])
+        self._outcomes.clear()
+        hear(rows, heard)
+        return count
+
+    def count_failure(self, code: int, records: int) -> None:
+        name = clib.error_name(code)
+        self.failed[name] += records
+        self.errors.setdefault(name, clib.error_text(code))
+
+    def more(self) -> dict[str, list[int]]:
+        """Return how many connections there should be, how many got an answer, and after how many us the last one."""
+        asked = len(self._connections) + len(self._idle)
+        settled_us = round(1e6 * (self._settled - self._began)) if self.reached == asked else 0
+        return {"crowd": [asked, self.reached, settled_us]}
+
+    def _open_idle(self) -> None:
+        if not self._began or self._opened_idle == len(self._idle):
+            return
+        due = min(1.0, (now() - self._began) / WITHIN_S) * len(self._idle)
+        while self._opened_idle < due:
+            self._next(self._idle[self._opened_idle])
+            self._opened_idle += 1
+
+    def _next(self, one: _Connection) -> None:
+        """Make the connection, or send the next request on it."""
+        if one.socket is None:
+            self._open(one)
+        elif one.ready and not one.busy and (one.records or one.idle):
+            one.busy = True
+            if one.idle:
+                ask = wire.fetch(
+                    next(self._numbers), self.topic, one.partition, one.offset, wait_ms=IDLE_WAIT_MS, least=IDLE_BYTES
+                )
+            else:
+                batch = one.records[0][2]
+                ask = wire.produce(
+                    next(self._numbers), self.topic, one.partition, batch, acks=self._acks, timeout_ms=self._request_ms
+                )
+            self._write(one, ask)
+
+    def _open(self, one: _Connection) -> None:
+        """Begin to connect. Raises LoadClientError for what this machine lacks."""
+        family, address = self._leaders[one.partition]
+        made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        one.socket, one.ready, one.busy, one.unsent = made, False, True, wire.api_versions(next(self._numbers))
+        one.heard.clear()
+        self._by_file[made.fileno()] = one
+        self._epoll.register(made.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        code = made.connect_ex(address)
+        if code == errno.EADDRNOTAVAIL:
+            raise LoadClientError(f"this machine has no port left for a connection ({os.strerror(code)})")
+        if code not in (0, errno.EINPROGRESS):
+            self._lost(one, os.strerror(code))
+
+    def _write(self, one: _Connection, data: bytes) -> None:
+        """Send what a connection takes now, the rest when it takes more."""
+        assert one.socket is not None
+        one.unsent += data
+        try:
+            sent = one.socket.send(one.unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._lost(one, str(error))
+            return
+        one.unsent = one.unsent[sent:]
+        events = select.EPOLLIN | (select.EPOLLOUT if one.unsent else 0)
+        self._epoll.modify(one.socket.fileno(), events)
+
+    def _serve(self, one: _Connection, event: int) -> None:
+        assert one.socket is not None
+        if event & select.EPOLLOUT and one.unsent:
+            if code := one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self._lost(one, os.strerror(code))
+                return
+            self._write(one, b"")
+        if one.socket is None or not event & ~select.EPOLLOUT:
+            return
+        try:
+            data = one.socket.recv(MOST_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(one, str(error))
+            return
+        if not data:
+            self._lost(one, "closed by the broker")
+            return
+        one.heard += data
+        if len(one.heard) >= 4 and len(one.heard) >= 4 + (length := struct.unpack_from(">i", one.heard)[0]):
+            body = bytes(one.heard[8 : 4 + length])
+            del one.heard[: 4 + length]
+            self._answered(one, body)
+
+    def _answered(self, one: _Connection, body: bytes) -> None:
+        """Take the one answer that was waited for."""
+        one.busy = False
+        if not one.ready:
+            one.ready = True
+        elif one.idle:
+            error, one.offset = wire.fetched(body)
+            if error:
+                self.count_failure(error, 0)
+            self._note_reached(one)
+        else:
+            error, offset, throttled_ms = wire.produced(body)
+            self.throttled_ms += throttled_ms
+            number, length, _, _ = one.records.popleft()
+            self._under_way -= 1
+            self._outcomes.append((number, one.partition, offset, length, error, now()))
+            if not error:
+                self._note_reached(one)
+        self._next(one)
+
+    def _note_reached(self, one: _Connection) -> None:
+        if not one.reached:
+            one.reached, self.reached, self._settled = True, self.reached + 1, now()
+
+    def _lost(self, one: _Connection, reason: str, code: int = TRANSPORT) -> None:
+        """End a connection: what was to go over it has failed. The next record makes another one."""
+        assert one.socket is not None
+        _, (host, port, *_) = self._leaders[one.partition]
+        self.errors.setdefault(clib.error_name(code), f"{host}:{port}: {reason}")
+        del self._by_file[one.socket.fileno()]
+        one.socket.close()  # which takes it out of the epoll
+        one.socket, one.ready, one.busy, one.unsent = None, False, False, b""
+        moment = now()
+        for number, length, _, _ in one.records:
+            self._outcomes.append((number, one.partition, -1, length, code, moment))
+        self._under_way -= len(one.records)
+        one.records.clear()
+
+    def _end_late(self) -> None:
+        """End connections whose first record has had no answer for too long; looked for now and then."""
+        if (moment := now()) - self._looked < min(1.0, self._within_s / 4):
+            return
+        self._looked = moment
+        for one in self._connections:
+            if one.records and one.records[0][3] < moment:
+                self._lost(one, "no answer in time", TIMED_OUT)
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """Return family and address of a broker. Raises UnansweredError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise UnansweredError(f"{host}:{port}: {error}", "_RESOLVE") from None
+    return family, address
+
+
+def _address(server: str) -> tuple[str, int]:
+    host, _, port = server.strip().rpartition(":")
+    return host.strip("[]"), int(port)
