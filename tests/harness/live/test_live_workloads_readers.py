@@ -164,7 +164,7 @@ def test_consumers_that_can_keep_up_work_off_all(live: Live, work: dict[str, obj
     lag = worked(live, work).lag
     assert lag is not None
     assert lag.drained_s is not None
-    assert 0 < lag.most < 3 * 400, "no more than they are given at a time"
+    assert 0 < lag.most < 5 * 400, "no more than comes while each works on what it was given at a time"
 
 
 @pytest.mark.slow
