@@ -3,12 +3,14 @@
 from perfgate.faults.consumers_away import back_after, catching_up, stay_away
 from perfgate.faults.costs import unmoved
 from perfgate.model.errors import TargetError
-from perfgate.model.faults import FaultKind, Figures, Scene
+from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Figures, Scene
 
 MOST_LEFT = 0.1
 """Share of the brokers' logs that may stay in the page cache: the newest records are written all the time."""
 SETTLE_S = 5.0
 """What brokers had not written to disk yet is written at once, which producers feel: not while it is read."""
+WRITTEN_BYTES_PER_S = 20e6
+"""A disk that writes out what is left more slowly keeps consumers away for longer than is expected."""
 
 
 def _act(scene: Scene) -> None:
@@ -23,6 +25,10 @@ def _act(scene: Scene) -> None:
     stay_away(scene, drop)
 
 
+def _receiving(scenario: FaultScenario) -> Expectation:
+    return back_after(scenario, SETTLE_S + scenario.offered_bytes_per_s * scenario.fault.hold_s / WRITTEN_BYTES_PER_S)
+
+
 def _note(figures: Figures) -> str:
     text = catching_up(figures)
     return f"from disk: {text}" if text else ""
@@ -32,7 +38,7 @@ FAULT = FaultKind(
     name="cold-read",
     act=_act,
     sending=unmoved,
-    receiving=back_after,
+    receiving=_receiving,
     commands=None,  # a command for each broker's host would need one that gives the cache back
     brokers_down=0,
     leaves_unread=True,

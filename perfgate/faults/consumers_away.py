@@ -25,10 +25,12 @@ def stay_away(scene: Scene, before_reading: Callable[[], None] = lambda: None) -
         scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
 
 
-def back_after(scenario: FaultScenario) -> Expectation:
-    """Return the longest time without a record of consumers that stay away."""
+def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
+    """Return the longest time without a record of consumers that stay away, and `longer_s` at most."""
     hold = scenario.fault.hold_s
-    return Expectation(hold, hold + FIND_S, f"they stay away for {hold:g} s, then read on from where they were")
+    return Expectation(
+        hold, hold + longer_s + FIND_S, f"they stay away for {hold:g} s, then read on from where they were"
+    )
 
 
 def catching_up(figures: Figures) -> str:

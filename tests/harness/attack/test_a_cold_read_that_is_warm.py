@@ -8,6 +8,7 @@ import pytest
 
 from perfgate.faults import tiered_read
 from perfgate.faults.cold_read import MOST_LEFT
+from perfgate.judge.faults.expectation import expected_receiving
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.faults.analysis import analyse
 from perfgate.model import (
@@ -16,6 +17,7 @@ from perfgate.model import (
     Consumers,
     Fault,
     FaultScenario,
+    Load,
     Measurement,
     Scenario,
     TopicSpec,
@@ -32,9 +34,8 @@ from tests.harness.build import scenario
 from tests.harness.build.faults import FAULT, RATE, faulty, one_fault
 from tests.harness.measure.test_unread import AWAY, away
 
-COLD = FaultScenario.of(
-    replace(faulty(), consumers=Consumers(membership="assigned")), Fault(kind="cold-read", hold_s=0.0)
-)
+READ = replace(faulty(), consumers=Consumers(membership="assigned"), load=Load(kind="paced", rate=RATE))
+COLD = FaultScenario.of(READ, Fault(kind="cold-read", hold_s=0.0))
 
 
 def scene(left: float) -> Scene:
@@ -71,6 +72,15 @@ def test_one_that_never_ends_is_red(read_per_s: float, verdict: Verdict) -> None
     assert judge_scenario(found, None).verdict is verdict
     (note,) = kind_notes({"read-cold": found})
     assert note.startswith("note: read-cold: from disk: ")
+
+
+def test_how_long_they_stay_away_has_room_for_what_is_done_meanwhile() -> None:
+    """A minute of 3,000 records/s was written out in 5.5 s, and the wait for that was red."""
+    row = replace(COLD, fault=replace(COLD.fault, hold_s=20.0))
+    writes_s = row.offered_bytes_per_s * 20.0 / 20e6
+    assert expected_receiving(row).high_s == pytest.approx(20 + 5 + writes_s + 5)
+    tiers = replace(TIERED, fault=replace(TIERED.fault, hold_s=20.0))
+    assert expected_receiving(tiers).high_s == 20 + 30 + 5
 
 
 @pytest.mark.parametrize(
