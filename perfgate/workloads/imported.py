@@ -15,9 +15,9 @@ MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
 """Of a payload's text: what gzip hardly makes smaller is random bytes here."""
 LEAST_RECORD_BYTES = 10
 """A record tells its sender and its number."""
-MOST_CLIENTS = 16
-"""Producers, and consumers of a group, that are made at most: each is a client with threads of its own, and files state
-thousands."""
+MOST_PRODUCERS, MOST_MEMBERS = 16, 4
+"""Producers, and consumers of a group, that are made at most: each is a client with threads of its own, a member of a
+group has a process of its own too, and files state thousands."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +112,11 @@ def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float
     return Payload(kind="text", ratio=round(nearest, 2)) if min(nearest, ratio) >= LEAST_TEXT_RATIO else Payload()
 
 
-def clients_of(stated: int, partitions: int | None = None) -> int:
-    """Return how many clients are made where a file states so many; of consumers no more than have a partition."""
-    return max(1, min(stated, MOST_CLIENTS, partitions or stated))
+def producers_of(stated: int) -> int:
+    """Return how many producers are made where a file states so many."""
+    return max(1, min(stated, MOST_PRODUCERS))
+
+
+def members_of(stated: int, partitions: int) -> int:
+    """Return how many members a group has where a file states so many: no more than have a partition."""
+    return max(1, min(stated, MOST_MEMBERS, partitions))

@@ -28,9 +28,10 @@ from perfgate.workloads.imported import (
     MOST_TEXT_RATIO,
     Dictionary,
     Workload,
-    clients_of,
+    members_of,
     name_of,
     payload_of,
+    producers_of,
     sized,
     sizes_of,
     told_topics,
@@ -131,7 +132,7 @@ class _Made:
             producer=driver.producer,
             record_bytes=self.record_bytes,
             load=self.load,
-            threads=clients_of(file.topics * file.producersPerTopic),
+            threads=producers_of(file.topics * file.producersPerTopic),
             payload=self.payload,
             sizes=self.sizes,
             keys=Keys() if file.keyDistributor == "NO_KEY" else Keys(kind="set", count=KEYS),
@@ -201,7 +202,7 @@ class _Made:
         return Consumers(
             membership=self.driver.membership,
             groups=self.file.subscriptionsPerTopic,
-            threads=clients_of(self.readers, self.topic.in_all),
+            processes=members_of(self.readers, self.topic.in_all),
             config=self.driver.consumer,
         )
 
@@ -224,8 +225,8 @@ class _Made:
             yield f"producerRate: 0: the knee is searched up to {MOST_RATE:,}/s (--set load.rate=N: another bound)"
         if scenario.threads != producers:
             yield f"producersPerTopic: of {producers:,} producers {scenario.threads} are made, which share the rate"
-        if scenario.consumers and scenario.consumers.threads != self.readers:
-            made = scenario.consumers.threads
+        if scenario.consumers and scenario.consumers.processes != self.readers:
+            made = scenario.consumers.processes
             yield f"consumerPerSubscription: of {self.readers:,} consumers a group {made} are made, which share it"
         if scenario.sizes and any(middle < LEAST_BYTES for middle, _ in self._middles()):
             yield f"messageSizeDistribution: records of less than {LEAST_BYTES} bytes have as many"

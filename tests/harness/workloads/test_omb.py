@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perfgate.model import Consumers, FaultScenario, Keys, Load, Payload
 from perfgate.model.errors import ConfigurationError
 from perfgate.workloads import omb
-from perfgate.workloads.imported import MOST_CLIENTS, Workload
+from perfgate.workloads.imported import MOST_MEMBERS, MOST_PRODUCERS, Workload
 from perfgate.workloads.omb_drivers import driver_of, plain_kafka
 from tests.harness.workloads.words import WORDS
 
@@ -160,7 +160,10 @@ def test_files_of_the_repository_parse(stem: str) -> None:
     assert scenario.topic.partitions == document["partitionsPerTopic"]
     assert scenario.topic.count == min(document["topics"], 1_000)
     assert scenario.load.rate == document["producerRate"]
-    assert scenario.threads <= MOST_CLIENTS
+    assert scenario.threads <= MOST_PRODUCERS
+    assert scenario.consumers
+    assert scenario.consumers.processes <= MOST_MEMBERS
+    assert scenario.consumers.threads == 1, "a member that waits in one thread keeps the next one from joining"
     told = " ".join(workload.notes)
     for key in omb.FORKS.keys() & document.keys():
         assert f"{key}: " in told
@@ -363,7 +366,7 @@ def test_nothing_is_dropped_silently(stated: dict[str, Any]) -> None:
     scenario = workload.scenario
     clients = {
         "producersPerTopic": scenario.threads,
-        "consumerPerSubscription": scenario.consumers.threads if scenario.consumers else 0,
+        "consumerPerSubscription": scenario.consumers.processes if scenario.consumers else 0,
     }
     for key, value in stated.items():
         assert key in KEYS
