@@ -37,7 +37,7 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
     if load.shape is None or result.sent is None or result.sent.over_time is None:
         return r
     shape, over_time = load.shape, result.sent.over_time
-    figures, metrics = shape_figures(shape, over_time)
+    figures, metrics = shape_figures(shape, over_time, result.window_late_s)
     cpu = {PHASE_CPU[name]: cores(r.broker_cpu_over_time, *span) for name, span in shape.phases.items()}
     metrics |= {name: value for name, value in cpu.items() if value is not None}
     missed = not_reached(shape, over_time)
@@ -60,10 +60,17 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
     return replace(r, metrics={**r.metrics, **metrics}, shape=figures, flaws=flaws, not_sustained=not_sustained)
 
 
-def shape_figures(shape: Shape, over_time: OverTime) -> tuple[ShapeFigures, dict[str, float]]:
-    """Return what came of the load second by second, and the metrics of its phases."""
+def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tuple[ShapeFigures, dict[str, float]]:
+    """Return what came of the load second by second, and the metrics of its phases.
+
+    `late_s`: so long a generator did not know that its window had opened, and counted nothing: what is missing of the
+    records of that time is not owed.
+    """
     due = _due(shape, len(over_time.sent) - 1)
-    owed, unsent = (due - _by_tick(counts) for counts in (over_time.acked, over_time.sent))
+    owed, unsent = (
+        due - _by_tick(counts) - min(late_s * shape.points[0][1], max(0.0, due[-1] - sum(counts)))
+        for counts in (over_time.acked, over_time.sent)
+    )
     seconds = math.ceil(shape.seconds)
     begins = np.arange(seconds, dtype=np.float64)
     lengths = np.minimum(begins + 1, shape.seconds) - begins

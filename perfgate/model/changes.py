@@ -374,6 +374,14 @@ def read_value(path: str, value: object, system: System = "kafka") -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def as_written(value: object, read: Any) -> Any:
+    """Return what a change keeps of a value: as it was read, or as it was written where that is a type of the suite's.
+
+    A change is read once more where it is laid, and stands in reports.
+    """
+    return read if isinstance(read, str | int | float | tuple) else value
+
+
 def beside_the_point(scenario: Scenario, path: str) -> str:
     """Return why no value of this path changes the scenario; empty where one may."""
     if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from perfgate.model import MIB, Scenario
-from perfgate.model.changes import read_value, setting_of
+from perfgate.model.changes import as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.foreign_code import loading_option, refuse
 from perfgate.systems.pulsar.client.policies import KNOWN, STATED_BY_TOPIC, requests
@@ -41,7 +41,7 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
         refuse(loading_option(read), written)
     if (setting := setting_of(path)) is not None:
         _check(*setting, str(read), written, code_allowed=code_allowed)
-    return path, read
+    return path, as_written(value, read)
 
 
 DURABILITY = ("bookie", "journalSyncData")

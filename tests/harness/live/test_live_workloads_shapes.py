@@ -91,7 +91,7 @@ def test_a_second_way_finds_the_same_over_time_and_every_record(
     assert sent.over_time
     assert sent.attempted == sent.acked == sum(ends) == len(rows) == received.received
     assert not_reached(shape, sent.over_time) == {}
-    figures, metrics = shape_figures(shape, sent.over_time)
+    figures, metrics = shape_figures(shape, sent.over_time, result.window_late_s)
     again = recorded(tmp_path, 2, shape, edges[0] - result.warmup_s, edges[0])
     for second, p99 in enumerate(figures.p99_ms):
         low, high = again.p99_bounds_ms(second, second + 1) or (0.0, 0.0)

@@ -41,7 +41,7 @@ def test_a_second_way_finds_the_same_over_time(live: Live, tmp_path: Path) -> No
     over_time = sent_of(result).over_time
     assert over_time
     assert not_reached(shape, over_time) == {}
-    figures, metrics = shape_figures(shape, over_time)
+    figures, metrics = shape_figures(shape, over_time, result.window_late_s)
     again = recorded(tmp_path, 1, shape, edges[0] - result.warmup_s, edges[0])
     for second, p99 in enumerate(figures.p99_ms):
         low, high = again.p99_bounds_ms(second, second + 1) or (0.0, 0.0)

@@ -64,6 +64,16 @@ def test_what_was_owed_at_most_is_what_was_due_and_not_acknowledged() -> None:
     assert sum(figures.offered) == pytest.approx(SPIKE.records_by(40), abs=2)
 
 
+def test_what_was_not_counted_since_the_window_was_not_known_is_not_owed() -> None:
+    """It was heard of 0.05 s late, so that 10 records went uncounted; as many that were never taken are owed."""
+    whole = over_time(SPIKE)
+    late = replace(whole, acked=[whole.acked[0] - 10, *whole.acked[1:]])
+    assert shape_figures(SPIKE, late)[1]["owed_records"] == pytest.approx(10, abs=1)
+    assert shape_figures(SPIKE, late, 0.05)[1]["owed_records"] <= 1
+    assert shape_figures(SPIKE, late, 0.02)[1]["owed_records"] == pytest.approx(6, abs=1)
+    assert shape_figures(SPIKE, whole, 0.05)[1]["owed_records"] <= 1
+
+
 @pytest.mark.parametrize(("late_s", "missed"), [(0.5, {}), (1.2, {}), (1.3, {"peak": 1.04}), (5.0, {"peak": 4.0})])
 def test_a_phase_is_reached_with_nine_tenths_of_its_records(late_s: float, missed: dict[str, float]) -> None:
     """Of those at its end as many are late as in so long, and at its begin come late those of the base rate."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.model import Consumers
+from perfgate.model import Consumers, Load, with_changes
 from perfgate.model.changes import read_value
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.settings import _DESCRIBED, check_settings, checked, loads_code
@@ -186,3 +186,20 @@ def test_every_known_broker_setting_that_names_a_class_needs_it() -> None:
 def test_the_catalogues_settings_are_what_set_takes() -> None:
     for row in SCENARIOS:
         check_settings(row)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("record.payload", "text:2"),
+        ("record.keys", "hot:count=9,share=0.5"),
+        ("record.sizes", "values:100=1/900=1"),
+        ("load.shape", "spike:base=2,peak=9,seconds=3,period=9"),
+        ("load.rate", "0.5 x knee"),
+    ],
+)
+def test_a_value_that_is_a_type_is_kept_as_it_was_written(path: str, value: str) -> None:
+    """It was read once as it was given and once more as it was laid: --set record.payload=text:2 was refused."""
+    row = replace(scenario(), load=Load(kind="paced", rate=5))
+    assert checked(path, value) == (path, value)
+    assert with_changes(row, [checked(path, value)]) != row

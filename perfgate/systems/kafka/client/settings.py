@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.model import MIB, Scenario, with_settings
-from perfgate.model.changes import SETTINGS, read_value, setting_of
+from perfgate.model.changes import SETTINGS, as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.foreign_code import loading_option, refuse
 
@@ -86,7 +86,7 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
     if not code_allowed:
         refuse_code(path, read, written)
     if (setting := setting_of(path)) is None:
-        return path, read
+        return path, as_written(value, read)
     scope, name = setting
     return f"{scope}.{_usual(scope, name, read, written)}", read
 
