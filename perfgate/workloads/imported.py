@@ -118,5 +118,8 @@ def producers_of(stated: int) -> int:
 
 
 def members_of(stated: int, partitions: int) -> int:
-    """Return how many members a group has where a file states so many: no more than have a partition."""
+    """Return how many members a group has where a file states so many: no more than a topic has partitions.
+
+    The range assignor deals each topic's out anew, from the first member on: others would have none of any topic.
+    """
     return max(1, min(stated, MOST_MEMBERS, partitions))

@@ -202,7 +202,7 @@ class _Made:
         return Consumers(
             membership=self.driver.membership,
             groups=self.file.subscriptionsPerTopic,
-            processes=members_of(self.readers, self.topic.in_all),
+            processes=members_of(self.readers, self.topic.partitions),
             config=self.driver.consumer,
         )
 

@@ -162,7 +162,7 @@ def test_files_of_the_repository_parse(stem: str) -> None:
     assert scenario.load.rate == document["producerRate"]
     assert scenario.threads <= MOST_PRODUCERS
     assert scenario.consumers
-    assert scenario.consumers.processes <= MOST_MEMBERS
+    assert scenario.consumers.processes <= min(MOST_MEMBERS, scenario.topic.partitions)
     assert scenario.consumers.threads == 1, "a member that waits in one thread keeps the next one from joining"
     told = " ".join(workload.notes)
     for key in omb.FORKS.keys() & document.keys():
