@@ -14,6 +14,7 @@ NAME = "rebalance"
 MEMBERS, AWAY_S, HELD_S = 3, 2.0, 12.0
 """An instance of an application that is restarted is away for 2 s here."""
 EAGER = {"partition.assignment.strategy": "range"}
+# A member that closes is missed when its session has ended: perfgate/faults/costs.py.
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 BY_BROKERS = {"group.protocol": "consumer"}
 STATIC = {"group.instance.id": "instance"}
@@ -29,7 +30,8 @@ def moved(
     tier: TierName = "full",
 ) -> FaultScenario:
     """Return a row in which this is done to members with these settings."""
-    consumers = Consumers(membership="group", processes=MEMBERS, config=settings(config))
+    session = {"session.timeout.ms": 6_000} if config == COOPERATIVE else {}
+    consumers = Consumers(membership="group", processes=MEMBERS, config=settings({**config, **session}))
     one = row(name, summary, kind, hold_s=hold_s, repeats=2, consumers=consumers)
     factor = settings({"fault": kind, **config})
     return replace(one, families=(NAME,), tier=tier, factor=factor, cluster=ClusterSpec())

@@ -167,6 +167,7 @@ def test_who_joins_takes_a_place_of_its_own_or_of_the_one_that_left() -> None:
         ({"group.protocol": "consumer"}, {"group.consumer.heartbeat.interval.ms": 2_000}, 2 * 2 + 5),
         ({"group.instance.id": "a"}, {}, 10 + 2 * 3 + 5),
         ({"group.instance.id": "a", "session.timeout.ms": 6_000}, {}, 6 + 2 * 3 + 5),
+        ({"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 6_000}, {}, 6 + 2 * 3 + 5),
     ],
 )
 def test_how_long_partitions_may_lie_idle_follows_from_the_settings(

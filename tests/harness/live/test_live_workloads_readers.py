@@ -97,7 +97,11 @@ def test_an_application_that_is_restarted_misses_no_record(live: Live, tmp_path:
 @pytest.mark.parametrize(
     "config",
     [
-        {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": 300},
+        {
+            "partition.assignment.strategy": "cooperative-sticky",
+            "heartbeat.interval.ms": 300,
+            "session.timeout.ms": 6_000,
+        },
         {"group.protocol": "consumer"},
         {"group.protocol": "consumer", "group.instance.id": "app"},
     ],

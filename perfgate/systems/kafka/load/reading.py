@@ -50,7 +50,6 @@ class Consumer(Client):
         self._done = dict[int, int]()
         """The position behind the last record taken of each partition, as long as it is not marked as done."""
         self._uncommitted = self._taken = 0
-        self._cooperative = settings.get("partition.assignment.strategy") == "cooperative-sticky"
         own = {"enable.auto.offset.store": "false"} if stores else {}
         super().__init__(clib.CONSUMER, {**settings, **own}, topics, on_stats=self._take_stats)
 
@@ -103,8 +102,6 @@ class Consumer(Client):
                 self._settle()
             if self._uncommitted:
                 lib.rd_kafka_commit(self.handle, None, 0)
-            if self._cooperative:  # closing alone told the group nothing (librdkafka 2.16.0): its session had to end
-                lib.rd_kafka_unsubscribe(self.handle)
             lib.rd_kafka_consumer_close(self.handle)
 
     def _named(self, partition: int) -> tuple[bytes, int]:
