@@ -12,6 +12,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
+from perfgate.judge.rounds import spoilt
 from perfgate.model import Measurement, Round
 from perfgate.model.histogram import merged
 
@@ -25,6 +26,7 @@ PERCENTILES: Mapping[str, float] = {
 }
 TICKS_PER_HALF = 100
 """Of the quantiles' curve, as the tool has it."""
+END_TO_END = "end_to_end_latency_ms.p99"
 UNKNOWN = "backlog, and the delay of sends but its p99"
 """What no round tells, in words."""
 
@@ -49,8 +51,9 @@ def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str
     delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]
     document["publishDelayLatency99pct"] = [round(1e3 * delay) for delay in delays if delay is not None]
     document["aggregatedPublishDelayLatencyQuantiles"] = {}
-    document.update(_latencies("publishLatency", rounds, lambda r: r.latency_histogram))
-    document.update(_latencies("endToEndLatency", rounds, lambda r: r.end_to_end_histogram, zeros=not consumers))
+    sent, received = (() if spoilt(measurement, name) else rounds for name in ("latency_ms.p99", END_TO_END))
+    document.update(_latencies("publishLatency", sent, lambda r: r.latency_histogram))
+    document.update(_latencies("endToEndLatency", received, lambda r: r.end_to_end_histogram, zeros=not consumers))
     return document
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.model import Consumers, Measurement
 from perfgate.report.omb_results import file_name, omb_result
-from tests.harness.build import histogram, measurement
+from tests.harness.build import flawed, histogram, measurement
 from tests.harness.build.rounds import GENERATOR
 from tests.harness.forked import gate
 
@@ -98,6 +98,13 @@ def test_a_latency_that_is_not_known_is_no_zero(measured: Measurement) -> None:
     found = omb_result(replace(measured, rounds=rounds), "1 topic", "Kafka")
     assert found["publishLatency99pct"] == []
     assert "aggregatedPublishLatency99pct" not in found
+
+
+def test_a_latency_that_is_not_valid_is_no_figure(measured: Measurement) -> None:
+    rounds = (flawed(measured.rounds[0], invalid_metrics={"latency_ms": "sent late"}), measured.rounds[1])
+    found = omb_result(replace(measured, rounds=rounds), "1 topic", "Kafka")
+    assert found["publishLatency99pct"] == []
+    assert len(found["endToEndLatency99pct"]) == len(found["publishRate"]) == 2
 
 
 def test_the_name_of_a_result() -> None:
