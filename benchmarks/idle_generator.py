@@ -46,7 +46,12 @@ class IdleClient:
     def result(self) -> Mapping[str, Any]:
         """Return the counts of a producer that sent nothing."""
         numbers = {name: 0 for name, declared in get_type_hints(Sent).items() if declared in (int, float)}
-        partitions = {"acked_by_partition": [0], "markers_by_partition": [0], "latency_by_partition": []}
+        partitions = {
+            "acked_by_partition": [0],
+            "markers_by_partition": [0],
+            "latency_by_partition": [],
+            "latency_by_topic": [],
+        }
         return {**numbers, **partitions, "failed": {}, "errors": {}}
 
     def recorders(self) -> Mapping[str, LatencyRecorder]:
