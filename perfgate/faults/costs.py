@@ -81,7 +81,7 @@ def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Ex
         named = config.get("heartbeat.interval.ms", HEARTBEAT_MS)
     beat = float(named) / 1e3
     waits = min(away_s, group_session_s(scenario)) if STATIC in config else 0.0
-    if config.get("partition.assignment.strategy") == COOPERATIVE:
+    if config.get("partition.assignment.strategy") == COOPERATIVE:  # seen with the load's client; why is not known
         waits = group_session_s(scenario)
     why = f"members hear of each change with a heartbeat ({beat:g} s), give partitions up and take them with the next"
     why += f"; those of a static or cooperative member that closes wait for {waits:g} s" if waits else ""
