@@ -160,6 +160,6 @@ def test_whether_producers_compress_is_seen_by_the_bytes_that_come(
 
 def test_a_slip_in_the_options_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     alone = gate(tmp_path, "--like=orders")
-    assert (alone.code, "--like makes a family for --scenarios: it needs --write-family DIR" in alone.output) == (2, True)
+    assert (alone.code, "--like makes a family for --scenarios: it needs" in alone.output) == (2, True)
     ours = gate(tmp_path, "--like=orders", f"--write-family={tmp_path}")
     assert (ours.code, "it needs --target FILE.toml" in ours.output) == (2, True)
