@@ -59,6 +59,7 @@ def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
         "share_of_knee": 0.0,
         "level_p99_ms": 0.0,
         "knee": "",
+        "shape": None,
         "latency_basis": "intended-send",
     }
     assert statistics.median(entry["metrics"]["records_per_s"]["rounds"]) == pytest.approx(500, rel=0.1)
