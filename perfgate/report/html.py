@@ -240,7 +240,7 @@ def build_and_tell(run_dir: Path) -> int:
     except (ReportError, OSError) as error:
         print(f"no report: {error}", file=sys.stderr)
         return 1
-    size = report.stat().st_size / 2**20
+    size = sum(path.stat().st_size for path in report.parent.iterdir()) / 2**20
     print(f"report: {report.relative_to(Path.cwd()) if report.is_relative_to(Path.cwd()) else report} ({size:.1f} MiB)")
     return 0
 

@@ -180,6 +180,8 @@ def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[M
     """
     total = {key: sum(one[key] for one in accountings) for key in ("attempted", "acked", "failed", "unresolved")}
     line = "{attempted:,} records sent: {acked:,} acknowledged, {failed:,} failed, {unresolved:,} unresolved"
+    if withdrawn := sum(one.get("withdrawn", 0) for one in accountings):
+        line += f", {withdrawn:,} taken back before they left the client"
     readings = [entry["reading"] for entry in entries if entry["reading"]]
     if readings:
         line += "; {read:,} read: {missed:,} missed, {duplicated:,} duplicated, {reordered:,} out of order"

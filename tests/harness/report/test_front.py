@@ -165,6 +165,10 @@ def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
     assert integrity_line([sent, sent], [{"reading": None}]) == (
         "2,000 records sent: 1,980 acknowledged, 14 failed, 6 unresolved"
     )
+    taken_back = {**sent, "attempted": 1100, "withdrawn": 100}
+    assert integrity_line([taken_back], [{"reading": None}]) == (
+        "1,100 records sent: 990 acknowledged, 7 failed, 3 unresolved, 100 taken back before they left the client"
+    ), "the sum is whole"
     reading = {"read": 980, "missed": 2, "duplicated": 1, "reordered": 4}
     assert integrity_line([sent], [{"reading": reading}]).endswith("980 read: 2 missed, 1 duplicated, 4 out of order")
 
