@@ -26,6 +26,7 @@ PERCENTILES: Mapping[str, float] = {
 }
 TICKS_PER_HALF = 100
 """Of the quantiles' curve, as the tool has it."""
+READ = "received_records_per_s"
 END_TO_END = "end_to_end_latency_ms.p99"
 UNKNOWN = "backlog, and the delay of sends but its p99"
 """What no round tells, in words."""
@@ -45,7 +46,7 @@ def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str
         "consumersPerTopic": consumers.processes * consumers.threads if consumers else 0,
         "publishRate": [r.metrics["records_per_s"] for r in rounds] if scenario.load.sends else [],
         "publishErrorRate": [r.accounting.failed_total / (r.warmup_s + r.window_s) for r in rounds],
-        "consumeRate": [r.metrics.get("received_records_per_s", 0.0) for r in rounds],
+        "consumeRate": [r.metrics[READ] for r in rounds if READ in r.metrics],
         "backlog": [],
     }
     delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]

@@ -1,4 +1,4 @@
-"""What happens to a hot partition alone must be red, though every total and the p99 of all records hide it."""
+"""A hot partition whose records are lost or slow must be red, though every total and the p99 of all hide it."""
 
 from dataclasses import replace
 

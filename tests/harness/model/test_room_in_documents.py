@@ -1,4 +1,4 @@
-"""What the documents say that runs need of disks, and may write, is what runs ask for."""
+"""Disk, bytes and hours that the documents state are those that runs ask for."""
 
 import math
 import re

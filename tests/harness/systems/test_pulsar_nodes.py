@@ -1,4 +1,4 @@
-"""What Pulsar's nodes are started with: settings of each role, memory, ids and names."""
+"""Pulsar's nodes: settings of each role, memory, ids and names that they are started with."""
 
 from typing import Any
 
