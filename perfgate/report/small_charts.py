@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -19,8 +20,8 @@ ENDS = Markup('text-anchor="end"')
 
 def ticks(top: float, most: int = MOST_TICKS) -> list[float]:
     """Return round numbers from 0 up to `top`, at most `most` of them above 0."""
-    if not (top > 0 and math.isfinite(top)):
-        return [0.0]
+    if not (top / most >= sys.float_info.min and math.isfinite(top)):
+        return [0.0]  # of numbers below the smallest normal one there are no decades
     size = 10.0 ** math.floor(math.log10(top / most))
     counts = ((size * each, math.floor(top / (size * each) * (1 + 1e-9))) for each in STEPS)
     step, count = next((step, count) for step, count in counts if count <= most)
@@ -30,7 +31,8 @@ def ticks(top: float, most: int = MOST_TICKS) -> list[float]:
 def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, limit: float | None) -> Markup:
     """Return the rounds of one metric as points, on an axis from zero, with lines at its baseline and its limit."""
     held = [value for value in (baseline, limit) if value is not None]
-    top = max([*rounds, *held], default=0.0) * HEADROOM or 1.0
+    most = max([*rounds, *held], default=0.0) * HEADROOM
+    top = most if most >= sys.float_info.min else 1.0
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
 
     def y(value: float) -> float:

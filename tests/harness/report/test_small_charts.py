@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfgate.report.small_charts import HEIGHT, MOST_TICKS, WIDTH, rounds_chart, sparkline, ticks
@@ -26,6 +26,7 @@ def test_an_axis_of_nothing_has_zero_alone() -> None:
     assert ticks(0.0) == ticks(float("inf")) == [0.0]
 
 
+@example(rounds=[5e-324], baseline=None, limit=None)  # below every decade
 @given(st.lists(FIGURES, min_size=1, max_size=20), st.none() | FIGURES, st.none() | FIGURES)
 def test_every_round_lies_in_the_picture(rounds: list[float], baseline: float | None, limit: float | None) -> None:
     drawn = rounds_chart(rounds, "records/s", baseline, limit)
