@@ -58,7 +58,14 @@ def compare(line: Line, folder: Path, thresholds: Path | None) -> dict[str, Any]
     change.write_text(line.change, encoding="utf-8")
     before, began, load = _runs(folder), time.monotonic(), os.getloadavg()[0]
     command = [
-        *(sys.executable, "-m", "fixtures.run", "--target=embedded", f"--tier={line.tier}", f"--compare={change}"),
+        *(
+            sys.executable,
+            "-m",
+            "perfgate.fixtures.run",
+            "--target=embedded",
+            f"--tier={line.tier}",
+            f"--compare={change}",
+        ),
         *("-k", line.scenario, f"--budget={line.minutes:g}m", f"--results={folder}", *line.options),
         *((f"--thresholds={thresholds}",) if thresholds else ()),
     ]
@@ -95,7 +102,7 @@ def with_recorded_pairs(scenario: str, work: Path) -> Path | None:
     thresholds = work / "thresholds"
     shutil.rmtree(thresholds, ignore_errors=True)
     thresholds.mkdir(parents=True)
-    shutil.copy(ROOT / "thresholds" / "relations.toml", thresholds)
+    shutil.copy(ROOT / "perfgate" / "catalogue" / "relations.toml", thresholds)
     text = with_pairs("", recorded_facts(runs[-1]), {scenario: pairs}, [run["run_id"] for run in runs])
     (thresholds / "recorded.toml").write_text(text, encoding="utf-8")
     return thresholds

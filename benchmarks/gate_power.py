@@ -17,7 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fixtures.command_line import TIERS
+from perfgate.catalogue.bases import PAPER
+from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claim import worst
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
@@ -29,7 +30,6 @@ from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, T
 from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED
 from tests.harness.build import flawed
-from tests.scenarios.bases import PAPER
 
 PROFILE_RUNS = 20
 NOISE = ((0.04, 0.03), (0.08, 0.03), (0.15, 0.03), (0.04, 0.08), (0.08, 0.08), (0.15, 0.08))

@@ -77,7 +77,7 @@ def gate(*arguments: object, environment: dict[str, str] | None = None, half_cpu
 def relations_alone() -> Iterator[Path]:
     """Make a thresholds folder without a profile, for as long as the block."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(ROOT / "thresholds" / "relations.toml", folder)
+        shutil.copy(ROOT / "perfgate" / "catalogue" / "relations.toml", folder)
         yield Path(folder)
 
 

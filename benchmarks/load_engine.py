@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from fixtures.wiring_kafka import make_driver
+from perfgate.fixtures.wiring_kafka import make_driver
 from perfgate.host.environment import environment_facts
 from perfgate.host.machine_use import Usage
 from perfgate.judge.statistics import median_interval, spread

@@ -25,7 +25,7 @@ RESAMPLED = 300
 EFFECTS = (0.0, -0.05, -0.10, 0.10, -0.50, -0.75, -0.95)
 REFERENCE_MIN, REFERENCE_TIMES, REFERENCE_EFFECTS = 9, 1000, (0.0, -0.05, -0.10, -0.20, -0.50, -0.75, -0.95)
 """Five scenarios in 45 min."""
-SHIPPED = Path(__file__).parents[1] / "thresholds"
+SHIPPED = Path(__file__).parents[1] / "perfgate" / "catalogue"
 BLOCK = 2
 """Recorded units are drawn in blocks of so many neighbours, so that what lasts longer than a unit stays together."""
 

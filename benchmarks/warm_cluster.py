@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fixtures.wiring_kafka import process_usage
+from perfgate.catalogue.kafka import SCENARIOS
+from perfgate.fixtures.wiring_kafka import process_usage
 from perfgate.measure.bench import Bench
 from perfgate.measure.setup import Setup
 from perfgate.model import SAME_ZONE, Scenario, Tier
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from tests.scenarios.catalogue import SCENARIOS
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 

@@ -160,7 +160,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file in ("relations.toml", "ratios.toml"):
-            shutil.copy(ROOT / "thresholds" / file, folder)
+            shutil.copy(ROOT / "perfgate" / "catalogue" / file, folder)
         while len(first := [line for line in recorded() if line["case"] == "baseline"]) < given.baseline:
             keep({**run(UNCHANGED, folder), "case": "baseline"})
         record_thresholds(first, folder)

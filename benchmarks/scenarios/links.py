@@ -1,8 +1,8 @@
 """The scenario of comparisons over a link whose brokers start anew: for A/A pairs of it to count, it is as declared."""
 
+from perfgate.catalogue.bases import PAPER
 from perfgate.model import with_changes
 from perfgate.model.catalogue import family
-from tests.scenarios.bases import PAPER
 
 FAMILIES = (
     family(

@@ -5,9 +5,9 @@ make gate ARGS="--scenarios=examples/own-scenarios --family orders"
 Its ratios are in relations.toml, what it is held against on brokers of your own in thresholds/.
 """
 
+from perfgate.catalogue.bases import DURABLE
 from perfgate.model import with_changes
 from perfgate.model.catalogue import family
-from tests.scenarios.bases import DURABLE
 
 ORDERS = with_changes(
     DURABLE,

@@ -33,7 +33,7 @@ def family_name(topic: str) -> str:
 
 
 def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> str:
-    """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads.
+    """Return the text of a module that :func:`perfgate.fixtures.own_scenarios.load_own_scenarios` reads.
 
     `text_ratio`: gzip's ratio for the generated text that is most like the sample.
     """
@@ -91,7 +91,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
         "",
         "from perfgate.model import with_changes",
         "from perfgate.model.catalogue import family",
-        "from tests.scenarios.bases import PACED",
+        "from perfgate.catalogue.bases import PACED",
         "",
         f"{base} = with_changes(",
         "    PACED,",

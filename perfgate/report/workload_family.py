@@ -16,7 +16,7 @@ INDENT = "    "
 
 
 def workload_text(family: Family, file: str, notes: tuple[str, ...]) -> str:
-    """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads.
+    """Return the text of a module that :func:`perfgate.fixtures.own_scenarios.load_own_scenarios` reads.
 
     `file`: the workload's; `notes`: what is not as that has it.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from fixtures.run_config import LEAVES_RESULTS
+from perfgate.fixtures.run_config import LEAVES_RESULTS
 
 # How long an example takes says more about the machine than about the code. CI draws the same examples each time, so
 # that it is red by what was changed; new ones are drawn everywhere else.

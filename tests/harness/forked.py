@@ -19,7 +19,7 @@ from tests.harness.run_gate import HANG_BOUND_S, ROOT, Finished, gate_command
 
 BEFORE_ARGUMENTS = 3
 """Of a gate's command line: python -m pytest."""
-REWRITTEN = ("allure_pytest", "pytest_benchmark", "_hypothesis_pytestplugin", "conftest", "fixtures", "tests")
+REWRITTEN = ("allure_pytest", "pytest_benchmark", "_hypothesis_pytestplugin", "conftest", "perfgate.fixtures", "tests")
 """What pytest has to import itself, to rewrite its asserts."""
 
 
@@ -70,7 +70,7 @@ def _import_what_a_start_imports() -> None:
     script += "print('\\n', *sys.modules)"
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in found.stdout.splitlines()[-1].split():
-        if name.partition(".")[0] not in REWRITTEN and name != "__main__":
+        if not name.startswith(REWRITTEN) and name != "__main__":
             try:
                 __import__(name)
             except ImportError:

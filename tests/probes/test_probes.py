@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.gate import Gate
+from perfgate.fixtures.gate import Gate
 from perfgate.model import KIB, Consumers, Load, Scenario, TopicSpec, settings
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perfgate import catalogue
+from perfgate.catalogue import pulsar
+from perfgate.catalogue.kafka import FAMILIES
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.phrases import number
 from perfgate.judge.thresholds import RELATIONS_FILES
@@ -20,8 +23,6 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.relations import ROUGH_LEAST
 from perfgate.model.system import SYSTEMS, system_of
 from perfgate.report.results import load_run
-from tests.scenarios import pulsar
-from tests.scenarios.catalogue import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "catalogue.md"
@@ -59,9 +60,9 @@ NIGHT = (
 HEAD = """# The catalogue
 
 Every factor that a family varies, its scenarios, what the published results say, and what holds
-here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relations.toml` by
-`make catalogue`; its [part on Pulsar](#pulsar) from `tests/scenarios/pulsar.py` and
-`thresholds/relations-pulsar.toml`.
+here. The page is made from `perfgate/catalogue/kafka.py` and `perfgate/catalogue/relations.toml` by
+`make catalogue`; its [part on Pulsar](#pulsar) from `perfgate/catalogue/pulsar.py` and
+`perfgate/catalogue/relations-pulsar.toml`.
 
 - `smoke`, `nightly-1h`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
   those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
@@ -335,7 +336,7 @@ def current() -> str:
     """Return the page as it should be now."""
     measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else None
     of_kafka, of_pulsar = (
-        [relation.here(shares_cores=True) for relation in load_relations(ROOT / "thresholds" / RELATIONS_FILES[system])]
+        [relation.here(shares_cores=True) for relation in load_relations(catalogue.FOLDER / RELATIONS_FILES[system])]
         for system in SYSTEMS
     )
     return "\n".join([page(FAMILIES, of_kafka, measured), pulsar_page(of_pulsar, (measured or {}).get("pulsar"))])

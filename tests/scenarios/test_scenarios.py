@@ -4,11 +4,11 @@ Each is parametrised by `fixtures/selection.py`: with the scenarios of FAMILIES 
 relations of relations.toml; a run has those of its --system.
 """
 
-from fixtures.gate import Gate
+from perfgate import catalogue
+from perfgate.fixtures.gate import Gate
 from perfgate.model import Relation, Scenario
-from tests.scenarios import catalogue, pulsar
 
-FAMILIES = (*catalogue.FAMILIES, *pulsar.FAMILIES)
+FAMILIES = catalogue.FAMILIES
 
 
 def test_scenario(scenario: Scenario, gate: Gate) -> None:

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures.book import BOOK, Book, profile_of
-from fixtures.gate import ThresholdGate
-from fixtures.run_config import RUN_CONFIG
+from perfgate.fixtures.book import BOOK, Book, profile_of
+from perfgate.fixtures.gate import ThresholdGate
+from perfgate.fixtures.run_config import RUN_CONFIG
 from perfgate.judge.thresholds import load_profiles, profile_facts
 from perfgate.model import ClusterSpec, Profile
 from perfgate.model.errors import ConfigurationError

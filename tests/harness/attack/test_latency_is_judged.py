@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
+from perfgate.catalogue.kafka import FAMILIES
 from perfgate.judge.besides import NOT_THE_SAME_READ
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.scenario_case import judge_scenario
@@ -15,7 +16,6 @@ from perfgate.model.loads import KINDS
 from perfgate.report.proposal import Proposed, proposed, updated
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.run_gate import ROOT
-from tests.scenarios.catalogue import FAMILIES
 
 PACED_METRICS = ("latency_ms.p99", "broker_cpu_us_per_record")
 P99 = replace(threshold("latency_ms.p99", 4.0, 0.5), scenario="paced-500")
@@ -163,5 +163,5 @@ def test_thresholds_that_are_recorded_hold_what_consumers_wait_for(kind: str) ->
 
 
 def test_a_reference_holds_it_too() -> None:
-    held = {ratio.metric.name for ratio in load_ratios(ROOT / "thresholds").default}
+    held = {ratio.metric.name for ratio in load_ratios(ROOT / "perfgate" / "catalogue").default}
     assert set(NOT_THE_SAME_READ) <= held

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from perfgate.catalogue.bases import END_TO_END, OVERLOAD
+from perfgate.catalogue.kafka import FAMILIES
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.scenario_case import judge_scenario, tells_nothing
 from perfgate.model import Load, Measurement, TopicSpec, Verdict, settings
@@ -18,8 +20,6 @@ from tests.harness.build import measurement, profile, relation, scenario, thresh
 from tests.harness.build.knee import RAMP
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT
-from tests.scenarios.bases import END_TO_END, OVERLOAD
-from tests.scenarios.catalogue import FAMILIES
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
 

@@ -177,7 +177,7 @@ def test_a_family_named_like_a_marker_that_something_acts_on_is_refused(tmp_path
     """An own family "xfail" made each of its red scenarios an expected failure."""
     (tmp_path / "mine.py").write_text(
         "from dataclasses import replace\nfrom perfgate.model.catalogue import Family\n"
-        "from tests.scenarios.bases import PAPER\n"
+        "from perfgate.catalogue.bases import PAPER\n"
         f"row = replace(PAPER, name='mine', families=({name!r},))\n"
         f"FAMILIES = (Family(name={name!r}, about='mine', scenarios=(row,)),)\n"
     )

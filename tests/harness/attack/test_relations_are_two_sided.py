@@ -46,7 +46,10 @@ def test_a_ratio_keeps_both_ends_of_its_range(times: tuple[float, ...], verdict:
 @pytest.mark.parametrize("shares_cores", [True, False])
 def test_every_shipped_relation_sees_a_row_twenty_times_slower(shares_cores: bool) -> None:
     """From the paper's own ratio on: whichever of its two rows is 20 times worse, the relation is red."""
-    found = [one.here(shares_cores=shares_cores) for one in load_relations(ROOT / "thresholds" / "relations.toml")]
+    found = [
+        one.here(shares_cores=shares_cores)
+        for one in load_relations(ROOT / "perfgate" / "catalogue" / "relations.toml")
+    ]
     assert len(found) >= 8
     pairs = [pair for one in found for pair in (one.steps if isinstance(one, RangeRelation) else (one,))]
     for one in pairs:
@@ -58,6 +61,6 @@ def test_every_shipped_relation_sees_a_row_twenty_times_slower(shares_cores: boo
 
 def test_the_range_is_read_and_shown(tmp_path: Path) -> None:
     path = tmp_path / "relations.toml"
-    path.write_text((ROOT / "thresholds" / "relations.toml").read_text())
+    path.write_text((ROOT / "perfgate" / "catalogue" / "relations.toml").read_text())
     first = load_relations(path)[0]
     assert (first.name, first.accepted) == ("batch-size-rate", "2 .. 25")

@@ -248,10 +248,10 @@ def test_brokers_that_still_compile_are_neither_slower_nor_the_same(side: str, f
     assert f"{side}: brokers still warming up: in {count // 2 + 1} of {count} rounds" in cold.reasons[0]
     assert "min more" not in comparison_message(cold, "x"), "the reason says what helps"
     assert warm.effect in (Effect.SLOWER, Effect.SAME, Effect.FASTER)
-    held = judge_against_reference(with_cold(count), load_ratios(ROOT / "thresholds"))
+    held = judge_against_reference(with_cold(count), load_ratios(ROOT / "perfgate" / "catalogue"))
     assert held.verdict is (Verdict.REGRESSED if red else Verdict.INCONCLUSIVE)
     assert not SequentialStopRule().decided(with_cold(count)), "warm ones may follow: it goes on"
-    assert not ReferenceStopRule(load_ratios(ROOT / "thresholds")).decided(with_cold(count).turned())
+    assert not ReferenceStopRule(load_ratios(ROOT / "perfgate" / "catalogue")).decided(with_cold(count).turned())
 
 
 def test_what_cold_brokers_told_is_not_told_of_warm_ones() -> None:
@@ -267,7 +267,7 @@ def test_what_cold_brokers_told_is_not_told_of_warm_ones() -> None:
     )
     found = replace(found, candidate=replace(found.candidate, rounds=rounds))
     assert judge_comparison(found).effect is Effect.INCONCLUSIVE
-    held = judge_against_reference(found, load_ratios(ROOT / "thresholds"))
+    held = judge_against_reference(found, load_ratios(ROOT / "perfgate" / "catalogue"))
     assert held.verdict is Verdict.INCONCLUSIVE
 
 

@@ -52,7 +52,7 @@ VOLATILE = (
     (re.compile(r"(/tmp|/var)/[^\s\"')]*"), "<path>"),
     (re.compile(r"^(platform|benchmark:|rootdir:|configfile:|plugins:|testpaths:) .*\n", re.MULTILINE), ""),
     (re.compile(r"(finished_timestamp_seconds\{.*\}) .*"), r"\1 <time>"),
-    (re.compile(r"(fixtures/\w+\.py', )\d+"), r"\1<line>"),
+    (re.compile(r"(perfgate/fixtures/\w+\.py', )\d+"), r"\1<line>"),
     (
         re.compile(r"=+ (no tests ran|.* deselected|.* passed|.* failed|.* skipped)(, .*)? in [^=]* =+"),
         r"== \1\2 in <duration> ==",

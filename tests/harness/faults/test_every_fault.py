@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from perfgate import faults
+from perfgate.catalogue import pulsar
+from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.judge.faults.expectation import expected_outage, expected_receiving
 from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import BACK
 from tests.harness.build import scenario
-from tests.scenarios import pulsar
-from tests.scenarios.catalogue import SCENARIOS
 
 FULL = Tier(name="full", rounds=7, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.catalogue.pulsar_failover import ROWS
 from perfgate.faults.kill_broker import FIRST_WAIT_S, LESS_AT_RANDOM, LONGEST_WAIT_S, next_look_s
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.model import FaultScenario
-from tests.scenarios.pulsar_failover import ROWS
 
 
 def scenario(name: str) -> FaultScenario:

@@ -252,9 +252,6 @@ def test_a_lock_is_one_processs_until_it_is_closed(tmp_path: Path) -> None:
 def test_no_other_module_has_locks_of_its_own() -> None:
     """The first program on a load host has nothing of this package; the lock of a run's folder says that it goes on."""
     others = {
-        str(path.relative_to(ROOT))
-        for room in ("perfgate", "fixtures")
-        for path in (ROOT / room).rglob("*.py")
-        if "import fcntl" in path.read_text()
+        str(path.relative_to(ROOT)) for path in (ROOT / "perfgate").rglob("*.py") if "import fcntl" in path.read_text()
     }
-    assert others == {"perfgate/host/journal.py", "perfgate/load/boot.py", "fixtures/recorded.py"}
+    assert others == {"perfgate/host/journal.py", "perfgate/load/boot.py", "perfgate/fixtures/recorded.py"}

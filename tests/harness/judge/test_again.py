@@ -41,7 +41,7 @@ def test_brokers_that_stand_still_are_not_the_same(declared: int, candidate: int
     assert outcome.effect is (Effect.SAME if green else Effect.INCONCLUSIVE), outcome.reasons
     assert ("its brokers may stand still" in str(outcome.reasons)) is not green
     assert ("those bursts were measured again" in str(outcome.reasons)) is (not green or candidate > declared)
-    held = judge_against_reference(found, load_ratios(ROOT / "thresholds"))
+    held = judge_against_reference(found, load_ratios(ROOT / "perfgate" / "catalogue"))
     assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
 
 
@@ -70,7 +70,7 @@ def test_a_load_that_is_not_sent_in_time_beside_changed_brokers_alone_is_not_the
     assert outcome.effect is (Effect.SAME if green else Effect.INCONCLUSIVE), outcome.reasons
     told = f"candidate: {candidate} of its loads were sent late or not in full, as declared {declared}"
     assert (told in str(outcome.reasons)) is (candidate > declared)
-    held = judge_against_reference(replace(found, **sides), load_ratios(ROOT / "thresholds"))
+    held = judge_against_reference(replace(found, **sides), load_ratios(ROOT / "perfgate" / "catalogue"))
     assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.catalogue.pulsar_failover import ROWS
 from perfgate.judge.faults.expectation import expected_outage, had_no_effect
 from perfgate.model import Fault, FaultScenario, settings
-from tests.scenarios.pulsar_failover import ROWS
 
 BY_NAME = {row.name: row for row in ROWS}
 

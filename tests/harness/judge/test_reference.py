@@ -21,7 +21,7 @@ from tests.harness.build import flawed
 from tests.harness.build.comparisons import comparison
 from tests.harness.judge.test_comparisons import with_latency_spoilt
 
-SHIPPED = Path(__file__).parents[3] / "thresholds"
+SHIPPED = Path(__file__).parents[3] / "perfgate" / "catalogue"
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
 
 

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.command_line import DRIVERS
+from perfgate.catalogue import pulsar
+from perfgate.catalogue.kafka import FAMILIES as CATALOGUE
+from perfgate.catalogue.kafka import SCENARIOS
+from perfgate.fixtures.command_line import DRIVERS
+from perfgate.fixtures.stored import stored_profiles
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
@@ -25,12 +29,9 @@ from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness import build
-from tests.scenarios import pulsar
-from tests.scenarios.catalogue import FAMILIES as CATALOGUE
-from tests.scenarios.catalogue import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
-SHIPPED = ROOT / "thresholds"
+STORED, SHIPPED = ROOT / "thresholds", ROOT / "perfgate" / "catalogue"
 FAMILIES = {one.name: one.scenarios for one in CATALOGUE if one.name in ("acks", "batch-size", "cross-az", "replicas")}
 """Those of the white paper."""
 ROWS: dict[str, Scenario] = {row.name: row for rows in FAMILIES.values() for row in rows if row.tier == "smoke"}
@@ -44,7 +45,7 @@ records_per_s = { baseline = 1000, tolerance = 0.1 }
 
 
 def test_every_shipped_profile_holds_every_white_paper_row_or_faults_alone() -> None:
-    profiles = {name: one for name, one in load_profiles(SHIPPED).items() if not one.reference}
+    profiles = {name: one for name, one in stored_profiles(STORED).items() if not one.reference}
     assert set(profiles) == {"dms-c6-large-2", "embedded-2c-amd-epyc"}
     paper = profiles["dms-c6-large-2"].thresholds
     assert set(paper) == set(ROWS)
@@ -57,7 +58,7 @@ def test_every_shipped_profile_holds_every_white_paper_row_or_faults_alone() -> 
 
 
 def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
-    for profile in (one for one in load_profiles(SHIPPED).values() if not one.reference):
+    for profile in (one for one in stored_profiles(STORED).values() if not one.reference):
         target = {"kind": profile.facts["target"], "name": profile.facts.get("cluster", ""), "kafka_version": "4.3.1"}
         environment = {key: profile.facts.get(key, "") for key in ("cores", "cpu_model")}
         facts = profile_facts(target, environment, {"name": profile.facts.get("tier", "smoke")}, DRIVERS["kafka"][0])
@@ -66,7 +67,7 @@ def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
 
 
 def test_a_reference_is_matched_by_no_run_and_held_when_it_is_named() -> None:
-    profiles = load_profiles(SHIPPED)
+    profiles = stored_profiles(STORED)
     references = {name: one for name, one in profiles.items() if one.reference}
     assert set(references) == {
         "published-benchmark",
@@ -105,7 +106,7 @@ def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_w
         system: {row.name: row for row in scenarios}
         for system, scenarios in (("kafka", SCENARIOS), ("pulsar", pulsar.SCENARIOS))
     }
-    for profile in load_profiles(SHIPPED).values():
+    for profile in stored_profiles(STORED).values():
         rows = of_system[profile.system]
         assert profile.published.keys() <= rows.keys()
         for name, figures in profile.published.items():
@@ -116,7 +117,7 @@ def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_w
 
 
 def test_a_figure_is_looked_up_by_its_scenario_but_not_beside_its_own_profile() -> None:
-    profiles = {name: one for name, one in load_profiles(SHIPPED).items() if one.system == "kafka"}
+    profiles = {name: one for name, one in stored_profiles(STORED).items() if one.system == "kafka"}
     rate, latency = published_of(profiles, "partitions-1", None)
     assert (rate.metric, rate.value, rate.differs) == ("records_per_s", 102_760, "")
     assert "E5-2640v2" in rate.hardware
@@ -213,7 +214,7 @@ def test_the_rows_are_those_of_the_white_paper() -> None:
 
 
 def test_the_service_class_profile_has_the_papers_figures() -> None:
-    thresholds = load_profile(SHIPPED / "dms-c6-large-2.toml").thresholds
+    thresholds = load_profile(STORED / "dms-c6-large-2.toml").thresholds
     paper = {
         "batch-1k": (34_128, (58.1, 56.7, 53.3)),
         "batch-16k": (102_399, (24.1, 25.0, 23.3)),

@@ -54,7 +54,7 @@ def scattered(rng: np.random.Generator, by: float, **means: float) -> dict[str, 
 @pytest.mark.parametrize("alike", [4, 7, 10])
 def test_a_loss_that_comes_while_another_ratio_is_open_is_not_green(alike: int) -> None:
     """The rate was PASS at 0.999 after four bursts, and 15 % lower in all that came while p99 was still open."""
-    ratios, rng = load_ratios(ROOT / "thresholds"), np.random.default_rng(5)
+    ratios, rng = load_ratios(ROOT / "perfgate" / "catalogue"), np.random.default_rng(5)
     rate = np.r_[np.ones(alike), np.full(PLANNED - alike, 0.85)] * (1 + rng.normal(0, 0.005, PLANNED))
     whole = measured(**{RATE: rate}, **scattered(rng, 0.25, **{P99: 1.05}))
     found = until(whole, lambda cut: ReferenceStopRule(ratios).decided(cut.turned()))

@@ -222,7 +222,7 @@ def test_nothing_on_pairs_of_clusters_is_measured_recorded_and_made_use_of(
 ) -> None:
     limits = tmp_path / "thresholds"
     limits.mkdir()
-    (limits / "relations.toml").write_text((ROOT / "thresholds" / "relations.toml").read_text())
+    (limits / "relations.toml").write_text((ROOT / "perfgate" / "catalogue" / "relations.toml").read_text())
     stored = "records_per_s = { rounds_per_unit = 6, window_s = 1.0, effects = [0.05, -0.05, 0.04, -0.06, 0.05] }"
     (limits / "mine.toml").write_text(f'[profile]\ntarget = "embedded"\n[pairs.capped-plain]\n{stored}\n')
     nothing = (ROOT / "changes" / "nothing-on-pairs.toml").read_text()

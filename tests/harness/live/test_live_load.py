@@ -12,7 +12,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fixtures.wiring_kafka import make_driver
+from perfgate.fixtures.wiring_kafka import make_driver
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.load import engine, journaled
 from perfgate.load.payload import run_tag

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.wiring_pulsar import process_usage
+from perfgate.fixtures.wiring_pulsar import process_usage
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import BrokersFailedError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.wiring_pulsar import container_usage
+from perfgate.fixtures.wiring_pulsar import container_usage
 from perfgate.host.docker_engine import OWNER, docker_engine, remove_leftovers
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec, settings

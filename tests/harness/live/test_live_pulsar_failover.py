@@ -22,7 +22,7 @@ from pathlib import Path
 import perfgate.faults
 from perfgate.model import Fault, TopicSpec
 from perfgate.model.catalogue import Family
-from tests.scenarios.pulsar_failover import ROWS
+from perfgate.catalogue.pulsar_failover import ROWS
 
 perfgate.faults.__path__.append(str(Path(__file__).parent / "faults"))
 base = next(row for row in ROWS if row.name == "kill-bookie-defaults")

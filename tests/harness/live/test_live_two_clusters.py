@@ -93,7 +93,7 @@ def test_the_gate_holds_a_cluster_against_another_that_is_there(two: Two, tmp_pa
     reference.write_text(f'name = "the old fleet"\n[target]\nfile = "{two.new_file.name}"\n')
     limits = tmp_path / "thresholds"
     limits.mkdir()
-    (limits / "relations.toml").write_text((ROOT / "thresholds" / "relations.toml").read_text())
+    (limits / "relations.toml").write_text((ROOT / "perfgate" / "catalogue" / "relations.toml").read_text())
     wide = ("records_per_s = { at_least = 0.1 }", '"latency_ms.p99" = { at_most = 10 }', CPU_TOO)
     (limits / "ratios.toml").write_text("\n".join(["[default]", *wide]))
     held = ("--reference", reference, f"--thresholds={limits}", "--budget", GENEROUS)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from perfgate.catalogue.bases import CROWD
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import ClusterSpec, Crowd, Load, Scenario
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -13,7 +14,6 @@ from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.live.test_live_load import sound
 from tests.harness.live_load import LiveLoad
-from tests.scenarios.bases import CROWD
 
 DRIVER = LibrdkafkaDriver()
 

@@ -16,7 +16,7 @@ def thresholds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Thresholds that an unchanged run of this machine is the baseline of."""
     folder = tmp_path_factory.mktemp("thresholds")
     for name in ("relations.toml", "ratios.toml"):
-        shutil.copy(ROOT / "thresholds" / name, folder)
+        shutil.copy(ROOT / "perfgate" / "catalogue" / name, folder)
     record_thresholds([run(UNCHANGED, folder)], folder)
     return folder
 

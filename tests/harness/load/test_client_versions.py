@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.change_file import load_change
+from perfgate.fixtures.change_file import load_change
 from perfgate.load.transport import ROOT, WORKER
 from perfgate.model import Change
 from perfgate.model.changes import changed, read_value

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
@@ -21,7 +22,6 @@ from perfgate.report.proposal import proposed
 from perfgate.report.terminal import timed_out_notes
 from perfgate.systems.kafka.load import clib
 from tests.harness.build import histogram, load_result, measurement, relation, scenario, sent
-from tests.scenarios.catalogue import SCENARIOS
 
 PACED = Load(kind="paced", rate=1000.0)
 OVERLOAD = Load(kind="paced", rate=1000.0, times_out=True)

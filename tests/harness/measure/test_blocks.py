@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.command_line import TIERS
+from perfgate.catalogue.kafka import SCENARIOS
+from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.bounds_files import load_relations
 from perfgate.measure.plan import BLOCK_ROUND_S, blocks
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT
-from tests.scenarios.catalogue import SCENARIOS
 
 ROWS = st.lists(
     st.tuples(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3, unique=True), st.integers(1, 2)),
@@ -52,7 +52,7 @@ def test_a_round_lasts_three_minutes_unless_one_family_takes_longer(drawn: list[
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_catalogue_measures_every_relation_within_one_block(tier: str) -> None:
-    relations = load_relations(ROOT / "thresholds" / "relations.toml")
+    relations = load_relations(ROOT / "perfgate" / "catalogue" / "relations.toml")
     rows = [
         replace(
             row,

@@ -91,7 +91,7 @@ def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs
 
 
 CPU = "broker_cpu_us_per_record"
-BY_RATIOS = ReferenceStopRule(load_ratios(Path(__file__).parents[3] / "thresholds"))
+BY_RATIOS = ReferenceStopRule(load_ratios(Path(__file__).parents[3] / "perfgate" / "catalogue"))
 
 
 def compared_beside_prometheus(

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.wiring_kafka import exporters_usage
+from perfgate.fixtures.wiring_kafka import exporters_usage
 from perfgate.metrics import prometheus_sampler as sampler_module
 from perfgate.metrics.health import EVIDENCE, increase
 from perfgate.metrics.prometheus import Prometheus, Series

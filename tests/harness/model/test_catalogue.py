@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.command_line import TIERS
-from fixtures.plan import expected_seconds
+from perfgate.catalogue.bases import PAPER, READING
+from perfgate.catalogue.kafka import FAMILIES, SCENARIOS
+from perfgate.fixtures.command_line import TIERS
+from perfgate.fixtures.plan import expected_seconds
 from perfgate.model import SAME_ZONE, TIER_NAMES, Change, ClusterSpec, FaultScenario, changed, parted, with_changes
 from perfgate.model.catalogue import family
 from perfgate.model.changes import LEGAL, PATHS, read_value
@@ -20,15 +22,13 @@ from perfgate.model.errors import ConfigurationError
 from tests.harness.build import scenario
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT
-from tests.scenarios.bases import PAPER, READING
-from tests.scenarios.catalogue import FAMILIES, SCENARIOS
 
 DECLARED = """
 import pytest
-from fixtures.gate import Gate
+from perfgate.fixtures.gate import Gate
 from perfgate.model import KIB, Relation, Scenario
 from perfgate.model.catalogue import family
-from tests.scenarios.bases import PAPER
+from perfgate.catalogue.bases import PAPER
 
 FAMILIES = (
     family(

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from perfgate.catalogue.kafka import FAMILIES
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
-from tests.scenarios.catalogue import FAMILIES
 from tests.scenarios.document import MEASURED, PAGE, collected, current, held_again, night_of, page
 
-HELD = load_relations(ROOT / "thresholds" / "relations.toml")
+HELD = load_relations(ROOT / "perfgate" / "catalogue" / "relations.toml")
 HERE = [*(r.here(shares_cores=True) for r in HELD), *(r for r in HELD if r.shared_cores)]
 """As they are held where cores are shared, and where brokers have hosts of their own if that is stated otherwise."""
 STEPS = [step for r in HERE if isinstance(r, RangeRelation) for step in r.steps]

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from fixtures.own_scenarios import load_own_scenarios
+from perfgate.fixtures.own_scenarios import load_own_scenarios
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.units_case import primary_metric
@@ -57,7 +57,7 @@ MINE = """
 from dataclasses import replace
 from perfgate.model import Load
 from perfgate.model.catalogue import family
-from tests.scenarios.bases import PACED
+from perfgate.catalogue.bases import PACED
 BASE = replace(PACED, name="bursty", load=Load(kind="bursty", rate=500))
 FAMILIES = (family("bursts", "how many records come in bursts", base=BASE, varies="load.rate", smoke={SMOKE}),)
 """
@@ -73,7 +73,7 @@ def test_a_kind_is_a_type(made: Load) -> None:
     assert type(LoadEntry(kind=made.kind, latency_basis="none")) is LoadEntry
 
 
-@pytest.mark.parametrize("folder", ["perfgate", "fixtures", "benchmarks"])
+@pytest.mark.parametrize("folder", ["perfgate", "benchmarks"])
 def test_no_caller_compares_the_name_of_a_kind(folder: str) -> None:
     compared = re.compile(r"\bload\.kind\b *(==|!=|in\b|not in\b)")
     for path in (ROOT / folder).rglob("*.py"):

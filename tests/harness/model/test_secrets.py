@@ -17,7 +17,7 @@ from xml.sax import saxutils
 
 import pytest
 
-from fixtures.reports import pytest_runtest_makereport
+from perfgate.fixtures.reports import pytest_runtest_makereport
 from perfgate.metrics.prometheus_source import check_url
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError

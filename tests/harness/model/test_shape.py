@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfgate.catalogue.kafka import FAMILIES
 from perfgate.model import Load, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads.shaped import Shaped
 from perfgate.model.shape import read_shape
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT
-from tests.scenarios.catalogue import FAMILIES
 
 SPIKE = "spike:base=1000,peak=5000,seconds=10,period=40"
 PACED = replace(scenario(), load=Load(kind="paced", rate=100))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.catalogue.failover import ROWS
 from perfgate.model.summary import centre, metric_value
 from tests.harness.build import measurement
-from tests.scenarios.failover import ROWS
 
 RATES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=15)
 

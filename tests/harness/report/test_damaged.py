@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.baseline import Series
+from perfgate.fixtures.baseline import Series
 from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
 from perfgate.report.html import build_and_tell

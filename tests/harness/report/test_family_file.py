@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fixtures.own_scenarios import load_own_scenarios
+from perfgate.fixtures.own_scenarios import load_own_scenarios
 from perfgate.load.payload import Values, nearest_text_ratio
 from perfgate.model import Scenario
 from perfgate.model.target import ObservedTopic, SampledRecords

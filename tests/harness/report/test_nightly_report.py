@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.command_line import TIERS
+from perfgate.catalogue.kafka import FAMILIES
+from perfgate.fixtures.command_line import TIERS
 from perfgate.measure.faults.analysis import analyse
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.report.html import ALLURE, build_report
@@ -17,7 +18,6 @@ from tests.harness.build.faults import history
 from tests.harness.build.recorded import RECORDED
 from tests.harness.report.test_browser import LARGEST_MIB
 from tests.harness.run_gate import gate
-from tests.scenarios.catalogue import FAMILIES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

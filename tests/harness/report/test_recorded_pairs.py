@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures.book import Book, recorded_pairs
-from fixtures.command_line import TIERS
+from perfgate.fixtures.book import Book, recorded_pairs
+from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs

@@ -13,15 +13,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fixtures import side_by_side as command
+from perfgate.catalogue import kafka, pulsar
+from perfgate.fixtures import side_by_side as command
 from perfgate.model import Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.side_by_side import Pair, chosen, durability, main, not_comparable, ratio_of, rows
 from tests.harness.build import measurement
 from tests.harness.build.recorded import of_pulsar
-from tests.scenarios import catalogue, pulsar
 
-KAFKA = {scenario.name: scenario for scenario in catalogue.SCENARIOS}
+KAFKA = {scenario.name: scenario for scenario in kafka.SCENARIOS}
 PULSAR = {scenario.name: scenario for scenario in pulsar.SCENARIOS}
 RATES = st.lists(st.floats(1.0, 1e6), min_size=2, max_size=9)
 
@@ -234,5 +234,5 @@ def test_both_systems_are_measured_one_after_the_other(
 
 
 def test_every_family_that_is_measured_is_of_both_systems() -> None:
-    for families in (catalogue.FAMILIES, pulsar.FAMILIES):
+    for families in (kafka.FAMILIES, pulsar.FAMILIES):
         assert set(command.FAMILIES) <= {family.name for family in families}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.command_line import driver_option
+from perfgate.fixtures.command_line import driver_option
 from perfgate.model import Effect, Outcome, Verdict
 from perfgate.report.next_steps import alone, to_do_line
 from perfgate.report.terminal import fitting, summary_line, write_table

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.model import Consumers, Load, with_changes
 from perfgate.model.changes import read_value
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.settings import _DESCRIBED, check_settings, checked, loads_code
 from tests.harness.build import scenario
-from tests.scenarios.catalogue import SCENARIOS
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.system_settings import check_settings
+from perfgate.fixtures.system_settings import check_settings
 from perfgate.model import Consumers, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.from_java import consumer_of, producer_of

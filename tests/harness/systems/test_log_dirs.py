@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.managed.brokers import FIRST_CONTROLLER, broker_ids, log_dirs, node_settings
-from tests.scenarios.catalogue import SCENARIOS
 
 
 @given(st.integers(1, 16), st.integers(1, 5))

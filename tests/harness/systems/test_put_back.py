@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures.book import Book
-from fixtures.live import put_back
+from perfgate.fixtures.book import Book
+from perfgate.fixtures.live import put_back
 from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.attached.manifest import Manifest, leftovers
@@ -293,7 +293,7 @@ class Slow:
 def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
     works_at: int, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    monkeypatch.setattr("perfgate.fixtures.live.BETWEEN_S", 0.0)
     book, slow = Book(), Slow(works_at)
     gone = Mock(log=Mock(side_effect=OSError("the terminal is gone")))
     # A shell starts what it runs in the background deaf to SIGINT, and nohup to SIGHUP; so it would stay.
@@ -327,7 +327,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
 
 
 def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    monkeypatch.setattr("perfgate.fixtures.live.BETWEEN_S", 0.0)
     book, failing = Book(), Mock(own=False, left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))
     put_back(failing, book, Mock())
     assert failing.close.call_count == 3
@@ -335,7 +335,7 @@ def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.Monkey
 
 
 def test_what_is_still_applied_is_told_whatever_else_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    monkeypatch.setattr("perfgate.fixtures.live.BETWEEN_S", 0.0)
     outside: Any = Mock(close=Mock(return_value=("THE CHANGE IS STILL APPLIED",)))
     for own in (True, False):
         book, failing = Book(), Mock(own=own, left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures import wiring_attached as wiring
+from perfgate.fixtures import wiring_attached as wiring
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec
