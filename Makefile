@@ -1,6 +1,6 @@
 # The commands of the README. Each sets up what it needs in .venv and can be run again; ARGS goes to pytest.
 # make itself exits 2 whenever a command failed, and prints the command's own exit code. Where that matters, call what
-# make gate and make compare call: .venv/bin/python -m fixtures.run --target=embedded --tier=smoke
+# make gate and make compare call: .venv/bin/python -m perfgate.fixtures.run --target=embedded --tier=smoke
 
 PYTHON ?= python3
 SYSTEM ?= kafka
@@ -80,21 +80,21 @@ help:
 
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, $(SYSTEM), target $(TARGET), tier $(TIER): starting pytest"
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(PY) -m perfgate.fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)$(AGAINST)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(PY) -m perfgate.fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 side-by-side: $(VENV)/.run
-	@$(PY) -m fixtures.side_by_side '--tier=$(TIER)' $(ARGS)
+	@$(PY) -m perfgate.fixtures.side_by_side '--tier=$(TIER)' $(ARGS)
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
 	@$(PY) -m perfgate.systems.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
-	@$(PY) -m fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(PY) -m perfgate.fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 thresholds: $(VENV)/.run
 	@$(PY) -m perfgate.report.proposal $(ARGS)
@@ -110,11 +110,11 @@ capacity: $(VENV)/.run
 	@$(PY) -m perfgate.report.capacity '--rate=$(RATE)' '--size=$(SIZE)' '--replicas=$(REPLICAS)' '--retention=$(RETENTION)' '--cores=$(CORES)' '--bandwidth=$(BANDWIDTH)' '--compression=$(COMPRESSION)' '--reads=$(READS)' '$(RUN)' $(ARGS)
 
 doctor: $(VENV)/.run
-	@$(PY) -m fixtures.doctor $(if $(filter embedded,$(TARGET)),,--target='$(TARGET)') $(ARGS)
+	@$(PY) -m perfgate.fixtures.doctor $(if $(filter embedded,$(TARGET)),,--target='$(TARGET)') $(ARGS)
 
 fetch: $(VENV)/.run
 	@test -n '$(FOLDER)' || { echo 'name the folder: make fetch FOLDER=DIR [ARGS="--kafka-version 3.9.1"]'; exit 2; }
-	@$(PY) -m fixtures.fetch '$(FOLDER)' $(ARGS)
+	@$(PY) -m perfgate.fixtures.fetch '$(FOLDER)' $(ARGS)
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness -m 'not slow' $(ARGS)
@@ -151,10 +151,11 @@ $(VENV)/.python:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.python requirements.lock requirements-no-deps.txt
+$(VENV)/.run: $(VENV)/.python requirements.lock requirements-no-deps.txt pyproject.toml
 	@echo 'installing requirements.lock into $(VENV), once: a minute or two'
 	@$(PIP_INSTALL) --require-hashes -r requirements.lock
 	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-no-deps.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.lock requirements-hosts.lock

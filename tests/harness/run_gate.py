@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfgate.fixtures.run import pytest_arguments
+
 ROOT = Path(__file__).parents[2]
 PROBES = "tests/probes"
 NO_THRESHOLDS = ROOT / PROBES / "thresholds"
@@ -80,7 +82,7 @@ def gate_command(results: Path, *arguments: object) -> list[str]:
     thresholds = [f"--thresholds={folder}"] if folder else []
     # Whoever runs the gate need not have Hypothesis, and its plugin takes as long to import as all the rest.
     plain = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest"]
-    return [*plain, f"--results={results}", *thresholds, *map(str, arguments)]
+    return [*plain, *pytest_arguments([f"--results={results}", *thresholds, *map(str, arguments)])]
 
 
 def hear_interrupts() -> None:
