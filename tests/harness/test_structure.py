@@ -131,8 +131,9 @@ def test_no_loop_between_rooms() -> None:
 
 def test_no_module_is_long() -> None:
     """Past this length a module needs a reason, or holds a second idea that wants a module of its own."""
+    declarations = ROOT / "perfgate" / "catalogue" / "kafka.py"  # one list, to be read from its top to its end
     for path in (ROOT / "perfgate").rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= MOST_LINES, path
+        assert path == declarations or len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
 DISCOVERED = ("perfgate/faults/", "perfgate/model/loads/", "perfgate/judge/claims/", "perfgate/judge/guards/")

@@ -49,8 +49,8 @@ def test_a_family_of_four_is_one_declaration_and_is_listed(tmp_path: Path) -> No
     (tmp_path / "test_mine.py").write_text(DECLARED)
     done = gate(
         tmp_path / "results",
-        "-p",
-        "conftest",
+        "-o",
+        "kafka_perf_gate=true",
         "--list-scenarios",
         "--tier=nightly",
         str(tmp_path / "test_mine.py"),

@@ -57,8 +57,14 @@ def test_every_package_has_a_hash(name: str) -> None:
     assert lines
     assert [line for line in lines if "--hash=sha256:" not in line] == []
     assert "--require-hashes" in (ROOT / "Makefile").read_text()
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())  # no second list of packages there
-    assert "dependencies" not in tomllib.loads((ROOT / "pyproject.toml").read_text()).get("project", {})
+
+
+def test_an_installed_package_asks_for_what_the_checkout_is_tested_with() -> None:
+    ranges = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    asked = {one.partition(">=")[0]: one.partition(">=")[2].partition(",")[0] for one in ranges}
+    pinned = pins("requirements.txt")
+    assert {*asked} == {*pinned} - {"hatchling"}, "which builds the package"
+    assert all(pinned[name].startswith(least) for name, least in asked.items())
 
 
 def test_all_jars_of_the_default_version_are_kept_by_their_hash() -> None:
