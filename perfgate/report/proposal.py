@@ -19,6 +19,7 @@ from typing import Any
 
 import tomlkit
 
+from perfgate import catalogue
 from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.faults.rules import THROUGHOUT
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
@@ -346,7 +347,7 @@ def show(
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
     runs = [run for run in alike if not left_out[run["run_id"]]]
     facts = recorded_facts(like)
-    profiles = load_profiles(thresholds)
+    profiles = {**load_profiles(catalogue.FOLDER), **load_profiles(thresholds)}
     used = profiles.get(profile) if profile else match_profile(profiles, facts)
     if used is not None:
         check_may_hold(used, facts)

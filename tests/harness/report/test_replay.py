@@ -42,10 +42,11 @@ def test_a_replay_of_a_modified_run_stays_modified(tmp_path: Path, document: dic
 
 COUNT_DECODES = """
 import sys, pytest
+from perfgate.fixtures.run import pytest_arguments
 from hdrh.histogram import HdrHistogram
 texts, decode = [], HdrHistogram.decode
 HdrHistogram.decode = staticmethod(lambda text, *rest: (texts.append(text), decode(text, *rest))[1])
-code = pytest.main(sys.argv[1:])
+code = pytest.main(pytest_arguments(sys.argv[1:]))
 print(f"decoded {len(texts)}, of them different {len(set(texts))}")
 sys.exit(int(code))
 """
