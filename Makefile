@@ -1,6 +1,6 @@
 # The commands of the README. Each sets up what it needs in .venv and can be run again; ARGS goes to pytest.
 # make itself exits 2 whenever a command failed, and prints the command's own exit code. Where that matters, call what
-# make gate and make compare call: .venv/bin/python -m perfgate.fixtures.run --target=embedded --tier=smoke
+# these targets call: .venv/bin/kafka-perf-gate gate --target=embedded --tier=smoke
 
 PYTHON ?= python3
 SYSTEM ?= kafka
@@ -21,6 +21,8 @@ PY := $(VENV)/bin/python
 # What is said before Python has started; not with -q.
 SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
+# kafka-perf-gate, of this folder even where .venv is another checkout's.
+GATE := $(PY) -m perfgate
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # What each target takes.
@@ -80,41 +82,41 @@ help:
 
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, $(SYSTEM), target $(TARGET), tier $(TIER): starting pytest"
-	@$(PY) -m perfgate.fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(GATE) gate '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)$(AGAINST)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@$(PY) -m perfgate.fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(GATE) compare $(if $(CHANGE),'$(CHANGE)') '--target=$(TARGET)' '--tier=$(TIER)' $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 side-by-side: $(VENV)/.run
-	@$(PY) -m perfgate.fixtures.side_by_side '--tier=$(TIER)' $(ARGS)
+	@$(GATE) side-by-side '--tier=$(TIER)' $(ARGS)
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
-	@$(PY) -m perfgate.systems.clean_up '$(TARGET)' $(ARGS)
+	@$(GATE) clean-up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
-	@$(PY) -m perfgate.fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
+	@$(GATE) baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 thresholds: $(VENV)/.run
-	@$(PY) -m perfgate.report.proposal $(ARGS)
+	@$(GATE) thresholds $(ARGS)
 
 pairs: $(VENV)/.run
-	@$(PY) -m perfgate.report.recorded_pairs $(if $(ACCEPT),--accept) $(ARGS)
+	@$(GATE) pairs $(if $(ACCEPT),--accept) $(ARGS)
 
 history: $(VENV)/.run
-	@$(PY) -m perfgate.report.history $(ARGS)
+	@$(GATE) history $(ARGS)
 
 capacity: $(VENV)/.run
 	@test -n '$(RATE)' -a -n '$(SIZE)' -a -n '$(REPLICAS)' -a -n '$(RETENTION)' || { echo 'name the load: make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   [CORES=8] [BANDWIDTH=100] [COMPRESSION=0.5] [READS=2] [RUN=results/latest]'; exit 2; }
-	@$(PY) -m perfgate.report.capacity '--rate=$(RATE)' '--size=$(SIZE)' '--replicas=$(REPLICAS)' '--retention=$(RETENTION)' '--cores=$(CORES)' '--bandwidth=$(BANDWIDTH)' '--compression=$(COMPRESSION)' '--reads=$(READS)' '$(RUN)' $(ARGS)
+	@$(GATE) capacity '--rate=$(RATE)' '--size=$(SIZE)' '--replicas=$(REPLICAS)' '--retention=$(RETENTION)' '--cores=$(CORES)' '--bandwidth=$(BANDWIDTH)' '--compression=$(COMPRESSION)' '--reads=$(READS)' '$(RUN)' $(ARGS)
 
 doctor: $(VENV)/.run
-	@$(PY) -m perfgate.fixtures.doctor $(if $(filter embedded,$(TARGET)),,--target='$(TARGET)') $(ARGS)
+	@$(GATE) doctor $(if $(filter embedded,$(TARGET)),,--target='$(TARGET)') $(ARGS)
 
 fetch: $(VENV)/.run
 	@test -n '$(FOLDER)' || { echo 'name the folder: make fetch FOLDER=DIR [ARGS="--kafka-version 3.9.1"]'; exit 2; }
-	@$(PY) -m perfgate.fixtures.fetch '$(FOLDER)' $(ARGS)
+	@$(GATE) fetch '$(FOLDER)' $(ARGS)
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness -m 'not slow' $(ARGS)
@@ -140,7 +142,7 @@ lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
 
 report: $(VENV)/.run
-	@$(PY) -m perfgate.report.html '$(RUN)'
+	@$(GATE) report '$(RUN)'
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .benchmarks

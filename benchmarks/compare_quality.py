@@ -61,7 +61,8 @@ def compare(line: Line, folder: Path, thresholds: Path | None) -> dict[str, Any]
         *(
             sys.executable,
             "-m",
-            "perfgate.fixtures.run",
+            "perfgate",
+            "gate",
             "--target=embedded",
             f"--tier={line.tier}",
             f"--compare={change}",

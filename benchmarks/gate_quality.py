@@ -123,7 +123,8 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any] | None:
         propose = [
             sys.executable,
             "-m",
-            "perfgate.report.proposal",
+            "perfgate",
+            "thresholds",
             f"--results={recorded}",
             f"--thresholds={thresholds}",
             "--accept",

@@ -40,7 +40,7 @@ def environment_facts() -> dict[str, object]:
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": confluent_kafka.libversion()[0],
         "pulsar_client": version("pulsar-client"),
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
@@ -61,18 +61,18 @@ def cpu_model(cpuinfo: str, machine: str) -> str:
     return next((next(iter(fields[name])) for name in NAMES if name in fields), machine)
 
 
-def _commit() -> str:
+def commit() -> str:
     """The checkout's commit; "unknown" outside a checkout.
 
     Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
     """
     try:
-        commit = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
+        described = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
         changes = _git("diff", "--no-ext-diff", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     dirty = f"-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else ""
-    return f"{commit}{dirty}" if commit else "unknown"
+    return f"{described}{dirty}" if described else "unknown"
 
 
 def _git(*arguments: str) -> bytes:

@@ -1,8 +1,7 @@
-"""The capacity sheet, from a measured knee: ``make capacity RATE=50000 SIZE=1024 REPLICAS=3 RETENTION=7d``."""
+"""The capacity sheet, from a measured knee: ``kafka-perf-gate capacity``."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 import sys
@@ -10,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import click
 
 from perfgate.judge.phrases import number
 from perfgate.model.errors import ConfigurationError
@@ -257,45 +258,44 @@ def _number(name: str, text: str, read: Callable[[str], float], words: str) -> f
         raise ConfigurationError(f"{name} {text!r} must be {words}") from error
 
 
-def wanted_of(arguments: argparse.Namespace) -> Wanted:
+def wanted_of(asked: Mapping[str, str]) -> Wanted:
     """Return the load of the options. Raises ConfigurationError naming the option and the legal values."""
 
     def given(name: str, words: str, *, whole: bool = False) -> float:
-        return _number(name.upper(), getattr(arguments, name), _above(0, whole=whole), words)
+        return _number(name.upper(), asked[name], _above(0, whole=whole), words)
 
     return Wanted(
         rate=given("rate", "records/s, above 0"),
         record_bytes=int(given("size", "the bytes of a record, a whole number", whole=True)),
         replicas=int(given("replicas", "a whole number, 1 or more", whole=True)),
-        days=_days(arguments.retention),
+        days=_days(asked["retention"]),
         compression=given("compression", "bytes sent over bytes written, as in 0.4"),
-        reads=int(_number("READS", arguments.reads, _above(-1, whole=True), "how many groups read everything")),
-        bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if arguments.bandwidth else None,
-        cores=given("cores", "the cores of a broker") if arguments.cores else None,
+        reads=int(_number("READS", asked["reads"], _above(-1, whole=True), "how many groups read everything")),
+        bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if asked["bandwidth"] else None,
+        cores=given("cores", "the cores of a broker") if asked["cores"] else None,
     )
 
 
-def main() -> int:
-    """Print the sheet; return the exit code: 2, with one line, where no sheet is possible."""
-    parser = argparse.ArgumentParser(description="Brokers, disk and bandwidth for a load, from a measured knee.")
-    for name, default, words in (
-        ("rate", None, "records/s at the peak"),
-        ("size", None, "bytes of a record, before compression"),
-        ("replicas", None, "copies of each record"),
-        ("retention", None, "how long records stay: 12h, 7d, 2w"),
-        ("compression", "1", "bytes sent over bytes written (default: 1)"),
-        ("reads", "1", "consumer groups that read everything (default: 1)"),
-        ("bandwidth", "", "usable MB/s of a broker, in each direction"),
-        ("cores", "", "cores of a broker"),
-        ("scenario", "", "whose knee, where a run measured several"),
-    ):
-        parser.add_argument(f"--{name}", default=default, required=default is None, help=words)
-    parser.add_argument("run", nargs="?", type=Path, default=Path("results/latest"), help="default: results/latest")
-    arguments = parser.parse_args()
+@click.command(epilog="\b\nExample: kafka-perf-gate capacity --rate 20000 --size 1024 \\\n--replicas 3 --retention 7d")
+@click.option("--rate", required=True, metavar="N", help="Records/s at the peak.")
+@click.option("--size", required=True, metavar="BYTES", help="Bytes of a record, before compression.")
+@click.option("--replicas", required=True, metavar="N", help="Copies of each record.")
+@click.option("--retention", required=True, metavar="TIME", help="How long records stay: 12h, 7d, 2w.")
+@click.option("--compression", default="1", show_default=True, metavar="SHARE", help="Bytes sent over bytes written.")
+@click.option("--reads", default="1", show_default=True, metavar="N", help="Consumer groups that read everything.")
+@click.option("--bandwidth", default="", metavar="MB/S", help="Usable MB/s of a broker, in each direction.")
+@click.option("--cores", default="", metavar="N", help="Cores of a broker.")
+@click.option("--scenario", default="", metavar="NAME", help="Whose knee, where a run measured several.")
+@click.argument("run", type=click.Path(path_type=Path), default="results/latest")
+def command(run: Path, scenario: str, **asked: str) -> int:
+    """Plan brokers, disk and bandwidth, from a measured knee.
+
+    RUN is the folder of a run that searched for a knee: results/latest if it is left out.
+    """
     try:
-        wanted = wanted_of(arguments)
-        document = load_run(arguments.run / "run.json", "capacity")
-        scenario, measured = measured_of(document, arguments.scenario)
+        wanted = wanted_of(asked)
+        document = load_run(run / "run.json", "capacity")
+        scenario, measured = measured_of(document, scenario)
         needed = capacity(wanted, measured)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
@@ -303,7 +303,3 @@ def main() -> int:
     shares = recorded_shares_cores(document)
     print(sheet_text(wanted, measured, needed, scenario=scenario, run=document["run_id"], shares_cores=shares))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

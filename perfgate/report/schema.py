@@ -1,17 +1,17 @@
-"""The JSON schema of run.json from its types: ``python -m perfgate.report.schema`` writes docs/run.schema.json."""
+"""The JSON schema of run.json from its types: ``kafka-perf-gate schema``."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import click
 from pydantic.json_schema import GenerateJsonSchema
 
 from perfgate.model import FAULTS
 from perfgate.model.structured import adapter
 from perfgate.report.entries import STATED, Document
-
-PATH = Path(__file__).parents[2] / "docs" / "run.schema.json"
 
 
 class _Untitled(GenerateJsonSchema):
@@ -31,5 +31,16 @@ def schema_text() -> str:
     return json.dumps({"$schema": GenerateJsonSchema.schema_dialect, **made}, indent=1) + "\n"
 
 
-if __name__ == "__main__":
-    PATH.write_text(schema_text())
+@click.command(epilog="Example: kafka-perf-gate schema docs/run.schema.json")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+def command(file: Path | None) -> int:
+    """Print the JSON schema of run.json, or write it to FILE."""
+    try:
+        if file:
+            file.write_text(schema_text())
+        else:
+            print(schema_text(), end="")
+    except OSError as error:
+        print(f"no schema: {error}", file=sys.stderr)
+        return 2
+    return 0

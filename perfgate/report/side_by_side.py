@@ -1,4 +1,4 @@
-"""Kafka and Pulsar side by side, from recorded runs: ``python -m perfgate.report.side_by_side [RUN.json ...]``.
+"""Kafka and Pulsar side by side, from recorded runs: ``kafka-perf-gate side-by-side --recorded``.
 
 Only scenarios of one name, load and durability are set against each other. It judges nothing: a ratio stands with its
 interval, and where that holds 1 nothing is said to differ.
@@ -6,7 +6,6 @@ interval, and where that holds 1 nothing is said to differ.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
@@ -239,26 +238,17 @@ class Printer:
         print(line)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table of the runs named, or of the newest of each system; return the exit code."""
-    parser = argparse.ArgumentParser(prog="make side-by-side", description="Kafka and Pulsar side by side.")
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="default: the newest of each system")
-    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
-    asked = parser.parse_args(argv)
+def show(paths: Sequence[Path], results: Path) -> int:
+    """Print the table of these files, or of the newest run of each system in `results`; return the exit code."""
     try:
-        if asked.runs:
-            runs = chosen([load_run(path, "RUN.json") for path in asked.runs])
+        if paths:
+            runs = chosen([load_run(path, "RUN.json") for path in paths])
         else:
             runs = {
-                system: own[-1:]
-                for system, own in chosen(list(recorded_runs(run_files(asked.results), note_once))).items()
+                system: own[-1:] for system, own in chosen(list(recorded_runs(run_files(results), note_once))).items()
             }
         write(Printer(), runs)
     except ConfigurationError as error:
         print(f"not side by side: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.fixtures.plugin import MODULES
+
 ROOT = Path(__file__).parents[2]
 ROOMS: Mapping[str, set[str]] = {
     "model": set(),
@@ -151,11 +153,12 @@ def test_every_module_is_used() -> None:
     ]
     texts = {path: path.read_text() for path in (*paths, *others)}
     used = {name for path, text in texts.items() if path.suffix == ".py" for name in imports(text)}
+    used |= {f"perfgate.fixtures.{name}" for name in MODULES}
     for path in paths:
         place = str(path.relative_to(ROOT))
         name = place.removesuffix(".py").replace("/", ".")
         by_place = place.startswith(DISCOVERED) or re.fullmatch(CLIENTS_PLACE, place)
-        if path.name != "__init__.py" and not by_place and name not in used:
+        if path.name not in ("__init__.py", "__main__.py") and not by_place and name not in used:
             assert any(name in text for other, text in texts.items() if other != path), name
 
 
@@ -193,7 +196,7 @@ def test_there_is_one(module: str, mark: str) -> None:
 
 def test_every_folder_is_a_room() -> None:
     inside = {path.name for path in (ROOT / "perfgate").iterdir() if path.name != "__pycache__"}
-    assert inside == {"__init__.py", "py.typed", "fixtures", *ROOMS}, "and no module lies beside them"
+    assert inside == {"__init__.py", "__main__.py", "py.typed", "fixtures", *ROOMS}, "and no module lies beside them"
 
 
 def test_the_tests_have_the_same_rooms() -> None:

@@ -1,22 +1,8 @@
 """Every scenario of the catalogue, and every relation between them: the two tests that a gate is made of.
 
-Each is parametrised by `fixtures/selection.py`: with the scenarios of FAMILIES and of --scenarios, and with the
-relations of relations.toml; a run has those of its --system.
+A team's own repository has the same module: perfgate/fixtures/team/tests/test_gate.py.template.
 """
 
-from perfgate import catalogue
-from perfgate.fixtures.gate import Gate
-from perfgate.model import Relation, Scenario
+from perfgate.fixtures.cases import FAMILIES, test_relation, test_scenario
 
-FAMILIES = catalogue.FAMILIES
-
-
-def test_scenario(scenario: Scenario, gate: Gate) -> None:
-    """Rate or latency, broker CPU, and the cost of a fault, held against stored thresholds."""
-    measurement = gate.measure(scenario)
-    gate.hold(measurement)
-
-
-def test_relation(relation: Relation, gate: Gate) -> None:
-    """The ratio of two scenarios, held against its minimum and maximum in relations.toml."""
-    gate.hold_relation(relation)
+__all__ = ["FAMILIES", "test_relation", "test_scenario"]

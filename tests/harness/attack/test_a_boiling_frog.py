@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from perfgate.judge.thresholds import load_profile
-from perfgate.report.proposal import main as propose
+from perfgate.report.proposal import command as propose
 from perfgate.report.results import load_run
 from tests.harness.build.recorded import RECORDED, night
+from tests.harness.called import called
 
 RUNS = 6
 
@@ -18,8 +19,8 @@ RUNS = 6
 class Nights:
     """A folder of thresholds, and weeks of runs that are proposed from."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder, self._monkeypatch, self._week = folder, monkeypatch, 0
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._week = folder, 0
         self.thresholds = folder / "thresholds"
         self.thresholds.mkdir()
         self.document = load_run(RECORDED)
@@ -34,9 +35,7 @@ class Nights:
             for name in (run["run_id"], *(["latest"] if number == RUNS else [])):
                 (results / name).mkdir(parents=True)
                 (results / name / "run.json").write_text(json.dumps(run))
-        command = ["propose", f"--results={results}", f"--thresholds={self.thresholds}", "--accept", *arguments]
-        self._monkeypatch.setattr("sys.argv", command)
-        return propose()
+        return called(propose, f"--results={results}", f"--thresholds={self.thresholds}", "--accept", *arguments)
 
     def anchors(self) -> dict[tuple[str, str], float | None]:
         """Return the stored anchors by scenario and metric."""
@@ -54,8 +53,8 @@ class Nights:
 
 
 @pytest.fixture
-def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
-    found = Nights(tmp_path, monkeypatch)
+def nights(tmp_path: Path) -> Nights:
+    found = Nights(tmp_path)
     assert found.accept(1.0) == 0
     return found
 

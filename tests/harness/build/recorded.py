@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.model.summary import centre
-from perfgate.report.schema import PATH
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
-SCHEMA = json.loads(PATH.read_text())
+SCHEMA_FILE = Path(__file__).parents[3] / "docs" / "run.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text())
 
 
 def verdicts(document: dict[str, Any]) -> dict[str, str]:

@@ -302,7 +302,7 @@ def test_a_second_run_is_refused_while_the_first_goes_on(brokers: Secured, tmp_p
 
 def cleaned_up(target: Path, *arguments: str) -> tuple[int, str]:
     """Run what `make clean-up` runs; return its exit code and what it said."""
-    command = [sys.executable, "-m", "perfgate.systems.clean_up", str(target), *arguments]
+    command = [sys.executable, "-m", "perfgate", "clean-up", str(target), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
     return done.returncode, done.stdout + done.stderr
 

@@ -11,10 +11,11 @@ import pytest
 from perfgate.host.machine_use import CGROUPS
 from perfgate.model import ClusterSpec
 from perfgate.report.html import build_report
-from perfgate.report.recorded_pairs import main as record
+from perfgate.report.recorded_pairs import command as record
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.build.recorded import SCHEMA
+from tests.harness.called import called
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 
 if TYPE_CHECKING:
@@ -234,6 +235,6 @@ def test_nothing_on_pairs_of_clusters_is_measured_recorded_and_made_use_of(
     assert found["baseline"]["declared"]["cluster"] == found["candidate"]["declared"]["cluster"]
     assert len(done.run["target"]["clusters"]) == 2 * found["units"]
     assert [one["metric"] for one in found["recorded"]] == ["records_per_s"]
-    assert record([f"--results={tmp_path / 'results'}", f"--thresholds={limits}"]) == 1
+    assert called(record, f"--results={tmp_path / 'results'}", f"--thresholds={limits}") == 1
     assert "1 run(s): target embedded" in (said := capsys.readouterr().out)
     assert f"{found['units']} pairs, " in said

@@ -19,9 +19,7 @@ SHORT = "-k cross-az --rounds 2 --window 1 --warmup-max 1 --broker-warmup 0 --re
 def test_what_was_fetched_is_all_that_a_run_needs(tmp_path: Path) -> None:
     assert not (reason := cannot()), reason
     packed, carried, checkout = tmp_path / "packed", tmp_path / "elsewhere" / "carried", tmp_path / "checkout"
-    subprocess.run(
-        [sys.executable, "-m", "perfgate.fixtures.fetch", packed], cwd=ROOT, check=True, timeout=HANG_BOUND_S
-    )
+    subprocess.run([sys.executable, "-m", "perfgate", "fetch", packed], cwd=ROOT, check=True, timeout=HANG_BOUND_S)
     carried.parent.mkdir()
     shutil.move(packed, carried)
     subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True, timeout=HANG_BOUND_S)

@@ -191,7 +191,7 @@ def test_no_fault_takes_a_broker_of_a_cluster_that_is_not_well_and_none_stays_aw
 
 def cleaned_up(target: Path, *arguments: str) -> tuple[int, str]:
     """Run what `make clean-up` runs; return its exit code and what it said."""
-    command = [sys.executable, "-m", "perfgate.systems.clean_up", str(target), *arguments]
+    command = [sys.executable, "-m", "perfgate", "clean-up", str(target), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
     return done.returncode, done.stdout + done.stderr
 

@@ -112,7 +112,7 @@ def recorded(tmp_path: Path, **metrics: float) -> Path:
 
 
 def sheet(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "perfgate.report.capacity", *arguments, str(folder)]
+    command = [sys.executable, "-m", "perfgate", "capacity", *arguments, str(folder)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 

@@ -14,10 +14,11 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
 from perfgate.report.html import build_and_tell
 from perfgate.report.proposal import canary_of, proposed
-from perfgate.report.recorded_pairs import main as record_pairs
+from perfgate.report.recorded_pairs import command as record_pairs
 from perfgate.report.results import load_run, recorded_runs, run_files
 from perfgate.report.runs_alike import run_before, runs_alike, unsound
 from tests.harness.build.recorded import RECORDED, night
+from tests.harness.called import called
 from tests.harness.forked import gate
 
 TEXT = RECORDED.read_bytes()
@@ -145,7 +146,7 @@ def test_pairs_are_made_of_what_can_be_read(tmp_path: Path, capsys: pytest.Captu
     }
     run["comparisons"] = [{"scenario": "batch-1k", "verdict": "SAME"}]
     left(tmp_path, 1, json.dumps(run).encode())
-    assert record_pairs([f"--results={tmp_path}"]) == 2
+    assert called(record_pairs, f"--results={tmp_path}") == 2
     assert "skipped run 20260101T000000Z-0000: run.json is damaged: KeyError('baseline')" in capsys.readouterr().err
 
 

@@ -13,9 +13,10 @@ from perfgate.judge.thresholds import load_profile
 from perfgate.model.summary import centre
 from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
-from perfgate.report.proposal import main as propose
+from perfgate.report.proposal import command as propose
 from perfgate.report.results import load_run
 from tests.harness.build.recorded import RECORDED, night
+from tests.harness.called import called
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT
 
@@ -139,17 +140,16 @@ def thresholds(tmp_path: Path, document: dict[str, Any]) -> Path:
     return folder
 
 
-def run_propose(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["proposal", *map(str, arguments)])
-    return propose()
+def run_propose(*arguments: object) -> int:
+    return called(propose, *arguments)
 
 
 def test_old_new_and_why_are_shown_and_nothing_is_written_unasked(
-    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, capsys: Any
 ) -> None:
     results = results_of(tmp_path, document, 5)
     before = (thresholds / "mine.toml").read_text()
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds) == 0
+    assert run_propose("--results", results, "--thresholds", thresholds) == 0
     shown = capsys.readouterr().out
     assert "5 run(s) like 20260105T000000Z-0000" in shown
     assert "nothing was written; to write it: make thresholds ARGS=--accept" in shown
@@ -159,10 +159,10 @@ def test_old_new_and_why_are_shown_and_nothing_is_written_unasked(
 
 
 def test_accepted_baselines_keep_tolerance_and_comments_and_load(
-    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, document: dict[str, Any], thresholds: Path
 ) -> None:
     results = results_of(tmp_path, document, 5)
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 0
+    assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 0
     text = (thresholds / "mine.toml").read_text()
     assert text.startswith("# why this file is\n")
     assert "# a person wrote this" in text
@@ -174,33 +174,33 @@ def test_accepted_baselines_keep_tolerance_and_comments_and_load(
     assert (rate.tolerance, rate.runs) == (0.20, 5)
     assert rate.baseline == pytest.approx(1.03 * recorded, rel=1e-3)
     assert set(profile.thresholds) == {entry["name"] for entry in document["scenarios"]}
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 0
+    assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 0
     assert load_profile(thresholds / "mine.toml").thresholds == profile.thresholds
 
 
 def test_fewer_than_five_runs_are_not_accepted(
-    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, capsys: Any
 ) -> None:
     before = (thresholds / "mine.toml").read_text()
     nightly = {**document, "tier": {**document["tier"], "name": "nightly"}}
     results = results_of(tmp_path, nightly, 4)
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 1
+    assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 1
     assert "too few runs: 4 of 5; make baseline TIER=nightly does the rest" in capsys.readouterr().out
     assert (thresholds / "mine.toml").read_text() == before
 
 
 def test_a_new_machine_gets_a_file_of_its_own_with_its_facts(
-    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+    tmp_path: Path, document: dict[str, Any], capsys: Any
 ) -> None:
     results, folder = results_of(tmp_path, document, 5), tmp_path / "mine"
     folder.mkdir()
     options = ("--results", results, "--thresholds", folder)
-    assert run_propose(monkeypatch, *options) == 0
+    assert run_propose(*options) == 0
     assert "embedded-2c-amd-epyc.toml (new: no stored profile is of this target and machine)" in capsys.readouterr().out
     assert list(folder.iterdir()) == [], "nothing is written unasked"
     taken = '[profile]\ntarget = "embedded"\ncores = 2\ntier = "nightly"\n'
     (folder / "embedded-2c-amd-epyc.toml").write_text(taken)
-    assert run_propose(monkeypatch, *options, "--accept") == 0
+    assert run_propose(*options, "--accept") == 0
     assert (folder / "embedded-2c-amd-epyc.toml").read_text() == taken, "of other facts: it stays"
     profile = load_profile(folder / "embedded-2c-amd-epyc-smoke.toml")
     assert profile.facts == {
@@ -243,14 +243,14 @@ def test_it_says_how_many_more_runs_narrow_a_limit_or_that_none_does() -> None:
 
 
 def test_runs_that_are_no_baseline_are_left_out_and_named(
-    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, capsys: Any
 ) -> None:
     results = results_of(tmp_path, document, 6)
     path = results / "20260102T000000Z-0000" / "run.json"
     run = json.loads(path.read_text())
     run["scenarios"][1] |= {"verdict": "INCONCLUSIVE", "reasons": ["too noisy"]}
     path.write_text(json.dumps(run))
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds) == 0
+    assert run_propose("--results", results, "--thresholds", thresholds) == 0
     shown = capsys.readouterr().out
     assert "5 run(s) like" in shown
     assert f"left out: 20260102T000000Z-0000: {run['scenarios'][1]['name']} INCONCLUSIVE: too noisy" in shown
@@ -267,7 +267,6 @@ def test_runs_that_are_no_baseline_are_left_out_and_named(
 def test_nothing_is_proposed_from_a_run_of_another_kind(
     tmp_path: Path,
     document: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
     capsys: Any,
     changes: dict[str, Any],
     words: str,
@@ -276,7 +275,7 @@ def test_nothing_is_proposed_from_a_run_of_another_kind(
     if "replay_of" in changes:
         newest = results / "latest" / "run.json"
         newest.write_text(json.dumps({**json.loads(newest.read_text()), **changes}))
-    assert run_propose(monkeypatch, "--results", results, "--thresholds", ROOT / "thresholds") == 2
+    assert run_propose("--results", results, "--thresholds", ROOT / "thresholds") == 2
     assert words in capsys.readouterr().err
 
 
@@ -301,8 +300,8 @@ def test_a_row_with_a_fault_is_held_to_its_outage_and_recovery(document: dict[st
     assert found == {"outage_s.max": 9.25}, "not the rate, which is declared, and nothing of which there is no share"
 
 
-def test_no_run_to_start_from_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    assert run_propose(monkeypatch, "--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
+def test_no_run_to_start_from_is_one_error(tmp_path: Path, capsys: Any) -> None:
+    assert run_propose("--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
     assert "no such file; a run is recorded in results/<run-id>/run.json" in capsys.readouterr().err
 
 

@@ -16,6 +16,7 @@ from perfgate.report import history
 from perfgate.report.history_page import page
 from perfgate.report.results import load_run
 from tests.harness.build.recorded import RECORDED, night
+from tests.harness.called import called
 
 CHROMIUM = shutil.which("chromium")
 HOSTILE = """'"><script>window.broken = 1</script><img src=x onerror="window.broken = 1">\n&"""
@@ -107,12 +108,11 @@ def test_no_name_scripts_the_page() -> None:
     assert charts(text), "and the pictures are still well-formed"
 
 
-def test_the_command_writes_the_page_beside_the_history(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_the_command_writes_the_page_beside_the_history(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "history.jsonl"
     for number in (1, 2):
         history.append(path, night(load_run(RECORDED), number, 1.0))
-    monkeypatch.setattr("sys.argv", ["history", "--history", str(path)])
-    assert history.main() == 0
+    assert called(history.command, "--history", path) == 0
     assert f"over time: {tmp_path / 'history.html'}" in capsys.readouterr().out
     assert "2 runs" in (tmp_path / "history.html").read_text()
 

@@ -14,8 +14,9 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import Comparison, Profile
-from perfgate.report.recorded_pairs import main, of_nothing
+from perfgate.report.recorded_pairs import command, of_nothing
 from perfgate.report.results import comparison_entry, load_run, recorded_comparisons, recorded_measurements
+from tests.harness.called import called
 from tests.harness.judge.test_recorded_pairs import recorded
 from tests.harness.run_gate import ROOT
 
@@ -66,12 +67,12 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     results, thresholds = tmp_path / "results", tmp_path / "thresholds"
     thresholds.mkdir()
     asked = [f"--results={results}", f"--thresholds={thresholds}"]
-    assert main(asked) == 2
+    assert called(command, *asked) == 2
     assert "make compare CHANGE=changes/nothing-on-pairs.toml makes one" in capsys.readouterr().err
     name = compared(document).scenario.name
     effects = [round(x, 5) for x in unit_logs(compared(document), "records_per_s")]
     written(results, 1, document, AA)
-    assert main([*asked, "--accept"]) == 1
+    assert called(command, *asked, "--accept") == 1
     assert "too few: 5 are needed" in capsys.readouterr().out
     written(results, 2, document, AA)
     written(results, 3, document, {**AA, "producer": {"linger.ms": "5"}})
@@ -80,20 +81,20 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     (results / "20261125T000000Z-0000").rename(results / "20261101T000000Z-0000")  # older than those that it is unlike
     run = json.loads((results / "20261101T000000Z-0000" / "run.json").read_text())
     (results / "20261101T000000Z-0000" / "run.json").write_text(json.dumps({**run, "run_id": "20261101T000000Z-0000"}))
-    assert main(asked) == 0
+    assert called(command, *asked) == 0
     said = capsys.readouterr().out
     assert "2 run(s): " in said
     assert f"{2 * len(effects):>4} pairs" in said
     assert "nothing was written; to write " in said
     assert not list(thresholds.iterdir())
-    assert main([*asked, "--accept"]) == 0
+    assert called(command, *asked, "--accept") == 0
     (path,) = thresholds.iterdir()
     stored = {one.metric: one for one in load_profile(path).pairs[name]}
     assert list(stored["records_per_s"].effects) == effects * 2
     assert stored["records_per_s"].window_s == document["tier"]["window_s"]
     before = path.read_text().replace("[pairs.", "# a remark\n[pairs.", 1)
     path.write_text(before)
-    assert main([*asked, "--accept"]) == 0
+    assert called(command, *asked, "--accept") == 0
     assert load_profile(path).pairs[name] == tuple(stored.values()), "replaced, not added to"
     assert "# a remark" in path.read_text()
 

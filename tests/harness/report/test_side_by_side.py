@@ -17,9 +17,10 @@ from perfgate.catalogue import kafka, pulsar
 from perfgate.fixtures import side_by_side as command
 from perfgate.model import Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.side_by_side import Pair, chosen, durability, main, not_comparable, ratio_of, rows
+from perfgate.report.side_by_side import Pair, chosen, durability, not_comparable, ratio_of, rows
 from tests.harness.build import measurement
 from tests.harness.build.recorded import of_pulsar
+from tests.harness.called import called
 
 KAFKA = {scenario.name: scenario for scenario in kafka.SCENARIOS}
 PULSAR = {scenario.name: scenario for scenario in pulsar.SCENARIOS}
@@ -166,7 +167,7 @@ def test_the_newest_run_of_each_system_is_shown(
 ) -> None:
     for run in sides(document):
         left(tmp_path, run)
-    assert main(["--results", str(tmp_path)]) == 0
+    assert called(command.command, "--recorded", "--results", tmp_path) == 0
     shown = capsys.readouterr().out
     assert f"Kafka 4.3.1: {document['run_id']}" in shown
     assert "Pulsar 4.0.8: 20261128T000000Z-aaaa" in shown
@@ -186,7 +187,7 @@ def test_without_a_run_of_each_on_one_machine_there_is_no_table(
     for run, system in ((kafka, "kafka"), (other, "pulsar")):
         if lacking not in (system, "both"):
             left(tmp_path, run)
-    assert main(["--results", str(tmp_path)]) == 2
+    assert called(command.command, "--recorded", "--results", tmp_path) == 2
     words = "no recorded run" if lacking == "both" else "no run of"
     assert f"not side by side: {words}" in capsys.readouterr().err
 
@@ -202,6 +203,7 @@ def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> Non
 
 FAKE = """
 import json, pathlib, sys
+from tests.harness.called import called
 given = dict(word.partition("=")[::2] for word in sys.argv[1:])
 with open({log!r}, "a") as log:
     print(*sys.argv[1:], file=log)
@@ -215,14 +217,20 @@ sys.exit({code})
 
 @pytest.mark.parametrize(("code", "ends"), [(6, 0), (0, 0), (2, 2)])
 def test_both_systems_are_measured_one_after_the_other(
-    tmp_path: Path, document: dict[str, Any], capfd: pytest.CaptureFixture[str], code: int, ends: int
+    tmp_path: Path,
+    document: dict[str, Any],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    ends: int,
 ) -> None:
     for run, system in zip(sides({**document, "replay_of": None}), ("kafka", "pulsar"), strict=True):
         (tmp_path / f"{system}.json").write_text(json.dumps(run))
     log = tmp_path / "log.txt"
     script = FAKE.format(log=str(log), folder=str(tmp_path), code=code)
     given = ["--tier=smoke", f"--results={tmp_path / 'results'}", "--rounds=5"]
-    assert command.main(given, (sys.executable, "-c", script)) == ends
+    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    assert called(command.command, *given) == ends
     asked = log.read_text().splitlines()
     assert len(asked) == (1 if ends else 2), "a run that was refused ends it"
     assert "--system=kafka --tier=smoke" in asked[0]
