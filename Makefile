@@ -43,7 +43,7 @@ takes.bench := PART ARGS
 takes.catalogue := ARGS
 takes.report := RUN
 
-targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock report clean
+targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock dist report clean
 .PHONY: $(targets)
 
 # What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
@@ -78,6 +78,7 @@ help:
 	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations; [ARGS="RUN.json ..."]: and its figures'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
+	@echo 'make dist    the package: wheel and sdist in dist/'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
@@ -135,8 +136,11 @@ lock:
 	$(LOCK) requirements.txt -o requirements.lock
 	$(LOCK) requirements-dev.txt -o requirements-dev.lock
 	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
-	$(LOCK) requirements-agent.txt -o requirements-agent.lock
+	$(LOCK) requirements-agent.txt -o perfgate/load/requirements-agent.lock
 	$(LOCK) requirements-iam.txt -o requirements-iam.lock
+
+dist: $(VENV)/.run
+	@$(PY) -m hatchling build --clean --directory dist
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy

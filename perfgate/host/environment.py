@@ -10,9 +10,12 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+import perfgate
 from perfgate.model.measured import TimeService
 
 ROOT = Path(__file__).parents[2]
+NAMED = 'name = "kafka-perf-gate"'
+"""In pyproject.toml of a checkout of this project."""
 CPUINFO = Path("/proc/cpuinfo")
 IMPLEMENTER, PART = "CPU implementer", "CPU part"
 NAMES = ("model name", "cpu model", "cpu", "uarch")
@@ -61,18 +64,34 @@ def cpu_model(cpuinfo: str, machine: str) -> str:
     return next((next(iter(fields[name])) for name in NAMES if name in fields), machine)
 
 
+def of_checkout() -> bool:
+    """Return whether the package lies in a checkout of this project, not in an environment, wherever that may lie."""
+    try:
+        return NAMED in (ROOT / "pyproject.toml").read_text()
+    except OSError:
+        return False
+
+
 def commit() -> str:
-    """The checkout's commit; "unknown" outside a checkout.
+    """The checkout's commit; of an installed package its version, with a hash of its files.
 
     Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
     """
     try:
-        described = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
-        changes = _git("diff", "--no-ext-diff", "HEAD")
+        if of_checkout() and Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n")) == ROOT.resolve():
+            described = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
+            changes = _git("diff", "--no-ext-diff", "HEAD")
+            return f"{described}-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else described
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    dirty = f"-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else ""
-    return f"{described}{dirty}" if described else "unknown"
+        pass  # it was unpacked without its history, or git is not here
+    return f"{perfgate.__version__}-{_digest_of(ROOT / 'perfgate')}"
+
+
+def _digest_of(package: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(one for one in package.rglob("*") if one.is_file() and "__pycache__" not in one.parts):
+        digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def _git(*arguments: str) -> bytes:

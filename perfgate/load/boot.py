@@ -174,7 +174,7 @@ def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
             files.extractall(work)  # noqa: S202 - from the run, which may run anything here
         _run([sys.executable, "-m", "venv", str(work / ".venv")], "making a virtual environment (python3-venv)")
         pip = [str(work / ".venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
-        pip += ["--disable-pip-version-check", "--require-hashes", "-r", str(work / LOCK)]
+        pip += ["--disable-pip-version-check", "--require-hashes", "-r", str(work / "perfgate" / "load" / LOCK)]
         _run([*pip, *pip_options], f"installing {LOCK}")
         (work / "complete").touch()
         try:

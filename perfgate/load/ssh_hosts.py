@@ -42,6 +42,7 @@ from perfgate.load.scheduler import (
 from perfgate.load.transport import ROOT, WORKER
 from perfgate.model.errors import ConfigurationError
 
+LOCK = Path(__file__).with_name(boot.LOCK)
 OPTIONS = (
     "ConnectTimeout=10",
     # A network that is gone ends ssh within 9 s.
@@ -182,15 +183,15 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
 
 def _key() -> str:
     """The name of the folder that this version is installed in."""
-    return hashlib.sha256(fingerprint().encode() + (ROOT / boot.LOCK).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(fingerprint().encode() + LOCK.read_bytes()).hexdigest()[:16]
 
 
 def _archive() -> bytes:
-    """What a host needs of this checkout: the package, and the lock of what it needs besides."""
+    """What a host needs: the package, and the lock of what it needs besides."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as files:
         sources = [path for kind in ("*.py", "*.c") for path in sorted((ROOT / "perfgate").rglob(kind))]
-        for path in [*sources, ROOT / boot.LOCK]:
+        for path in [*sources, LOCK]:
             files.add(path, arcname=str(path.relative_to(ROOT)))
     return packed.getvalue()
 

@@ -11,8 +11,10 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from perfgate.model import FAULTS
 from perfgate.model.structured import adapter
-from perfgate.report.entries import STATED, Document
+from perfgate.report.entries import SCHEMA, STATED, Document
 
+ID = "urn:kafka-perf-gate:run.json"
+"""With the version behind it the name of the schema; nothing is fetched by it."""
 
 class _Untitled(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names."""
@@ -28,7 +30,8 @@ def schema_text() -> str:
     for name, keys in STATED.items():
         made["$defs"][name].setdefault("required", []).extend(keys)
     made["$defs"]["Fault"]["properties"]["kind"]["enum"] = [*FAULTS]
-    return json.dumps({"$schema": GenerateJsonSchema.schema_dialect, **made}, indent=1) + "\n"
+    head = {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"{ID}:{SCHEMA}"}
+    return json.dumps({**head, **made}, indent=1) + "\n"
 
 
 @click.command(epilog="Example: kafka-perf-gate schema docs/run.schema.json")

@@ -1,24 +1,33 @@
 """Facts of machine and software: the commit, and recorded texts of /proc/cpuinfo and of `chronyc -c tracking`."""
 
+import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+import perfgate
 from perfgate.host import environment
 from perfgate.host.environment import cpu_model
+from tests.harness.run_gate import ROOT
+
+
+def repository(folder: Path) -> Path:
+    """Make one with a commit; return the file in it."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    kept = folder / "code.py"
+    kept.write_text("a = 1\n")
+    for command in (("init", "-q"), ("add", "code.py"), (*who, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *command], cwd=folder, check=True, timeout=60)
+    return kept
 
 
 def test_further_edits_of_a_checkout_are_another_state_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Both were `-dirty`: a run that was interrupted could be continued by other code."""
     monkeypatch.setattr(environment, "ROOT", tmp_path)
-    assert environment.commit() == "unknown"
-    who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    kept = tmp_path / "code.py"
-    kept.write_text("a = 1\n")
-    for command in (("init", "-q"), ("add", "code.py"), (*who, "commit", "-q", "-m", "first")):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    kept = repository(tmp_path)
     clean = environment.commit()
     assert len(clean) == 12
     states = []
@@ -28,6 +37,33 @@ def test_further_edits_of_a_checkout_are_another_state_of_it(monkeypatch: pytest
     assert all(state.startswith(f"{clean}-dirty-") for state in states)
     assert states[0] != states[1]
     assert states[0] == states[2]
+
+
+def test_an_installed_package_is_its_version_and_files_whatever_repository_its_environment_lies_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    packages = tmp_path / ".venv" / "lib" / "site-packages"
+    (packages / "perfgate" / "__pycache__").mkdir(parents=True)
+    repository(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('name = "orders"\n')
+    monkeypatch.setattr(environment, "ROOT", packages)
+    states = list[str]()
+    for text in ("a = 1\n", "a = 2\n", "a = 1\n"):
+        (packages / "perfgate" / "code.py").write_text(text)
+        (packages / "perfgate" / "__pycache__" / f"{len(states)}.pyc").write_text("compiled")
+        states.append(environment.commit())
+    assert all(re.fullmatch(rf"{re.escape(perfgate.__version__)}-[0-9a-f]{{8}}", state) for state in states)
+    assert states[0] == states[2] != states[1], "a run is not continued by other code of the same version"
+
+
+def test_a_checkout_without_its_history_is_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unpacked below another repository, whose commit is none of it."""
+    repository(tmp_path)
+    unpacked = tmp_path / "tools" / "gate"
+    unpacked.mkdir(parents=True)
+    (unpacked / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    monkeypatch.setattr(environment, "ROOT", unpacked)
+    assert environment.commit().startswith(f"{perfgate.__version__}-")
 
 
 GRAVITON_2 = """processor\t: 0

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.load.boot import LOCK
 from perfgate.load.hosts_file import load_hosts_file
-from perfgate.load.ssh_hosts import file_hosts
+from perfgate.load.ssh_hosts import LOCK, file_hosts
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build.generators import SPEC, observer
@@ -18,7 +17,7 @@ from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_ga
 from tests.harness.live.real_brokers import own_state
 from tests.harness.load.fake_generator import FAKE
 from tests.harness.load.test_ssh_hosts import agents, gone
-from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces
+from tests.harness.namespaces import Namespaces, namespaces, need_namespaces
 from tests.harness.secured import Secured
 
 __all__ = ["own_state"]
@@ -58,7 +57,7 @@ assert "kafka-perf-gate/hosts" in perfgate.__file__, perfgate.__file__
 def test_the_suite_installs_itself_on_a_host_once(spaces: Namespaces, tmp_path: Path) -> None:
     """Namespaces have no way to a registry: pip on the host is given a folder of wheels, whose hashes it holds."""
     wheels, cache, python = tmp_path / "wheels", tmp_path / "cache", tmp_path / "python"
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "-r", str(ROOT / LOCK)]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "-r", str(LOCK)]
     subprocess.run([*pip, "-d", wheels], check=True, timeout=900)
     python.write_text(f'#!/bin/sh\nXDG_CACHE_HOME={cache} exec {sys.base_prefix}/bin/python3 "$@"\n')
     python.chmod(0o755)
@@ -83,7 +82,9 @@ def test_an_installation_that_fails_is_one_clear_error_and_leaves_nothing(spaces
     python.chmod(0o755)
     there = spaces.host(1, folder=None, install=True, python=str(python), pip_options=["--no-index"])
     with (
-        pytest.raises(ConfigurationError, match=rf"--hosts: load-1 \(.*\): installing {LOCK} failed: .*No matching"),
+        pytest.raises(
+            ConfigurationError, match=rf"--hosts: load-1 \(.*\): installing {LOCK.name} failed: .*No matching"
+        ),
         file_hosts(load_hosts_file(spaces.file(there, name="fails.toml"))),
     ):
         pass

@@ -1,6 +1,7 @@
 """The history of runs: a line each, drift as a note, pruning when asked; and thresholds made from recorded runs."""
 
 import json
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,19 @@ def test_a_drift_is_found_with_its_date_and_a_flat_row_has_none(tmp_path: Path, 
     assert found[0].moved == pytest.approx(-0.15, abs=0.02)
     assert str(found[0]).startswith("batch-1k records_per_s -1")
     assert str(found[0]).endswith("% since 2026-01-14 (worse)")
+
+
+def test_an_installation_without_the_drifts_library_says_so_and_goes_on(
+    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It cannot be asked for by the package's requirements, since it pins an old numpy."""
+    monkeypatch.setitem(sys.modules, "otava.analysis", None)
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 25):
+        history.append(path, night(document, number, 0.8 if number >= 14 else 1.0))
+    entries = history.load(path)
+    assert history.drifts(entries, entries[-1]) == []
+    assert capsys.readouterr().err.count("pip install --no-deps apache-otava\n") == 1
 
 
 def test_brokers_that_took_nothing_for_nights_have_no_drift_and_no_traceback(

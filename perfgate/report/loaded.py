@@ -1,0 +1,172 @@
+"""A recorded run as typed values, and as a table of its rounds: what perfgate.load_run gives.
+
+Keys that are not here are skipped, so that a run of a later minor version is read too; all that run.json holds is in
+`document`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError, with_config
+
+from perfgate.model import Effect, Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.structured import adapter
+from perfgate.model.system import system_of
+from perfgate.report.results import load_run
+
+READ = ConfigDict(extra="ignore")
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """`value`: the centre of the rounds, in `unit`; `spread`: their standard deviation over their median."""
+
+    value: float | None
+    unit: str
+    better: str
+    rounds: tuple[float, ...]
+    spread: float | None
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flaw:
+    """Why the numbers of a round, or only some `metrics` of it (none: all), were not judged."""
+
+    text: str
+    metrics: tuple[str, ...]
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """One measured window of `window_s` seconds; `metrics` by name, whose unit ends the name."""
+
+    index: int
+    window_s: float
+    metrics: Mapping[str, float]
+    flaws: tuple[Flaw, ...]
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """A scenario, what was measured of it and its verdict; None: the run ended before it was judged."""
+
+    name: str
+    family: str
+    verdict: Verdict | None
+    reasons: tuple[str, ...]
+    metrics: Mapping[str, Metric]
+    rounds: tuple[Round, ...]
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Relation:
+    """A ratio of two scenarios, `of` over `over`, and its verdict; `ratio` is None where it was not measured."""
+
+    name: str
+    family: str
+    metric: str
+    of: str
+    over: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    ratio: float | None
+    interval: tuple[float, float] | None
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What a change does to a scenario: `estimate` is the change of `metric` as a share of 1, with its interval."""
+
+    scenario: str
+    change: str
+    metric: str | None
+    verdict: Effect
+    estimate: float | None
+    interval: tuple[float, float] | None
+    reasons: tuple[str, ...]
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tier:
+    """How much was measured: so many rounds of `window_s` seconds each."""
+
+    name: str
+    rounds: int
+    window_s: float
+
+
+@with_config(READ)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A recorded run."""
+
+    run_id: str
+    started: datetime
+    finished: datetime
+    tier: Tier
+    driver: str
+    target: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    modified: tuple[str, ...]
+    profile: str | None
+    exit_code: int
+    scenarios: tuple[Scenario, ...]
+    relations: tuple[Relation, ...]
+    comparisons: tuple[Comparison, ...]
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """All of run.json, in the present schema."""
+
+    def rounds(self) -> list[dict[str, object]]:
+        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them: one column a metric.
+
+        A metric that a round did not measure is not in its dictionary.
+        """
+        run: dict[str, object] = {
+            "run_id": self.run_id,
+            "started": self.started,
+            "system": system_of(self.target),
+            "target": self.target["kind"],
+            "tier": self.tier.name,
+            "driver": self.driver,
+        }
+        return [
+            {
+                **run,
+                "scenario": one.name,
+                "family": one.family,
+                "verdict": one.verdict.value if one.verdict else None,
+                "round": each.index,
+                "window_s": each.window_s,
+                "flaws": "; ".join(flaw.text for flaw in each.flaws),
+                **each.metrics,
+            }
+            for one in self.scenarios
+            for each in one.rounds
+        ]
+
+
+def loaded(path: Path) -> Run:
+    """Return the run in this file, or in this folder of a run. Raises ConfigurationError."""
+    file = path / "run.json" if path.is_dir() else path
+    document = load_run(file, "load_run")
+    try:
+        # As JSON, as all of a run is read: moments are texts there, and lists stand for tuples.
+        run: Run = adapter(Run).validate_json(json.dumps(document))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise ConfigurationError(f"load_run {file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+    return replace(run, document=document)
