@@ -16,6 +16,7 @@ from perfgate.report.entries import SCHEMA, STATED, Document
 ID = "urn:kafka-perf-gate:run.json"
 """With the version behind it the name of the schema; nothing is fetched by it."""
 
+
 class _Untitled(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names."""
 
