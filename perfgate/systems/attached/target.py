@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +113,14 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Check whether a run may start, after `_enter_clean`. Raises ConfigurationError or TargetError."""
 
     @abstractmethod
+    def _seen(self, admin: Admin) -> str:
+        """Return how many nodes of what they are. Raises as a start does that refuses them as they are now."""
+
+    @abstractmethod
+    def _may_make_topics(self, admin: Admin) -> str:
+        """Return where this client may make topics, without making one. Raises ConfigurationError where it may not."""
+
+    @abstractmethod
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> Kept:
         """Return the cluster of this spec, its settings not applied yet."""
 
@@ -164,6 +172,22 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             self._attach(self._reached())
         except TargetError as error:
             raise ConfigurationError(f"{self._of_file.name}: {error}") from error
+
+    def looks(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        """Give what a start asks of the brokers, word by word, for a person: nothing is made or changed there.
+
+        Each returns what was found, after those before it; raises ConfigurationError or TargetError with the remedy.
+        """
+        admins: list[Admin] = []
+
+        def log_in() -> str:
+            admins.append(self._connected())
+            self._refuse_others(admins[0])
+            return f"cluster {self._cluster_id}" if self._cluster_id else "done"
+
+        yield "log-in", log_in
+        yield "brokers", lambda: self._seen(admins[0])
+        yield "topics", lambda: self._may_make_topics(admins[0])
 
     def clean_up(self, run_id: str = "") -> tuple[str, ...]:
         """Put back what ended runs have left here, of the one named or of all; return what cannot be.

@@ -30,6 +30,8 @@ LOG4J = [f"org.apache.logging.log4j:{n}:{LOG4J_VERSION}" for n in ("log4j-api", 
 KEPT = Path(__file__).with_name("jars.sha256")
 """`sha256sum` of the jars that the suite was tested with."""
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
+MARKER = "verified-against-published-sha1"
+"""A file beside jars that were."""
 CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
 """The jar that every distribution has, and whose name holds its version."""
 A_BUILD_IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
@@ -62,6 +64,12 @@ def kafka_jars(version: str) -> KafkaJars:
     jars = resolved_jars(f"Kafka {version}", "+".join(kafka + LOG4J))
     _refuse_mixed_versions(version, jars)
     return KafkaJars(version=version, jars=jars)
+
+
+def is_resolved(version: str) -> bool:
+    """Whether the cache has this Kafka, verified, as a start without a network needs it."""
+    verified = (cache_dir() / "jgo" / "envs" / "org" / "apache" / "kafka" / "kafka_2.13").glob(f"*/{MARKER}")
+    return any(next(one.parent.glob(f"*/kafka-clients-{version}.jar"), None) for one in verified)
 
 
 def _refuse_mixed_versions(version: str, jars: tuple[Path, ...]) -> None:
@@ -127,7 +135,7 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
                 f"not the jars that the suite was tested with ({KEPT.name}): {', '.join(other)}; use none of them, "
                 f"find out where they came from, then remove {environment.path} and the same files under ~/.m2"
             )
-        marker = environment.path / "verified-against-published-sha1"
+        marker = environment.path / MARKER
         if marker.exists():
             return
         published = pool.map(lambda jar: _published(locked[jar.name], url), jars)

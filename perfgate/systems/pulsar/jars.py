@@ -20,7 +20,7 @@ from perfgate.model.secret import redacted
 from perfgate.model.system import DEFAULT_PULSAR_VERSION
 
 if TYPE_CHECKING:
-    from jgo.maven import MavenContext
+    from jgo.maven import Artifact, MavenContext
 
 SUFFIX = ".jars.sha256"
 LISTS = Path(__file__).parent
@@ -97,10 +97,22 @@ def tool_jars(version: str) -> PulsarJars:
     return pulsar_jars(version if known else DEFAULT_PULSAR_VERSION)
 
 
+def are_here(version: str) -> bool:
+    """Whether the local repository has every jar of this Pulsar; their checksums are not looked at."""
+    from jgo.maven import MavenContext
+
+    context = MavenContext()
+    return all((path := _wanted(context, name).cached_path) and path.exists() for name in kept_digests(version))
+
+
+def _wanted(context: MavenContext, coordinates: str) -> Artifact:
+    group, artifact, *classifier, version = coordinates.split(":")
+    return context.project(group, artifact).at_version(version).artifact(classifier="".join(classifier))
+
+
 def _jar(context: MavenContext, coordinates: str) -> Path:
     """Return the jar of these coordinates, fetched where it is missing, at the third try at the latest."""
-    group, artifact, *classifier, version = coordinates.split(":")
-    wanted = context.project(group, artifact).at_version(version).artifact(classifier="".join(classifier))
+    wanted = _wanted(context, coordinates)
     last: Exception | None = None
     for _ in range(TRIES):
         try:

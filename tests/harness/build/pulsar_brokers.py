@@ -248,6 +248,8 @@ class FakePulsar:
             case ["tenants"], "GET":
                 return 200, list(self.tenants)
             case ["namespaces", tenant], "GET":
+                if not self.tenant_admin:
+                    return 403, {"reason": "Unauthorized to validateTenantOperation for role [gate]"}
                 return 200, [name for name in self.namespaces if name.startswith(f"{tenant}/")]
             case ["namespaces", tenant, namespace, *rest], _:
                 return self._of_namespace(f"{tenant}/{namespace}", rest, request)

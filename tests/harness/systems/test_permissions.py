@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.topic_trial import check_permissions
+from perfgate.systems.kafka.attached.topic_trial import check_permissions, may_make
 
 
 class Admin:
@@ -97,3 +97,19 @@ def test_a_topic_that_may_stay_after_a_trial_that_ended_early_is_named(fails: Ba
     assert admin.delete_topics.call_count == 1
     assert [text.partition(" is ")[0] for text in notes] == ["topic kpg-probe"] * told
     manifest.gone.assert_not_called()  # the next start looks for it
+
+
+def test_without_making_one_the_doctor_tells_whether_topics_may_be_made() -> None:
+    admin = Mock(wraps=Admin(3, otherwise=KafkaError.POLICY_VIOLATION))
+    absent = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    admin.delete_topics.side_effect = lambda names, **_: {names[0]: Mock(result=Mock(side_effect=absent))}
+    may_make(admin, "kpg-x", "gate")
+    assert [call.kwargs["validate_only"] for call in admin.create_topics.call_args_list] == [True, True]
+    denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    admin.delete_topics.side_effect = lambda names, **_: {names[0]: Mock(result=Mock(side_effect=denied))}
+    with pytest.raises(ConfigurationError, match=r"do not let gate delete topics kpg-\*; grant it"):
+        may_make(admin, "kpg-x", "gate")
+    admin = Mock(wraps=Admin(otherwise=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(ConfigurationError, match="do not let gate create topics"):
+        may_make(admin, "kpg-x", "gate")
+    admin.delete_topics.assert_not_called()

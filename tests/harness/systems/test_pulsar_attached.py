@@ -269,6 +269,25 @@ def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Ma
         target(pulsar, "bookies = 2").prepare([SPEC])
 
 
+def test_the_doctor_makes_nothing_and_tells_who_may_not_make_any(
+    tmp_path: Path, pulsar: FakePulsar, target: Made
+) -> None:
+    (_, log_in), (_, brokers), (_, topics) = target(pulsar).looks()
+    assert log_in().startswith("cluster kpg-")
+    assert brokers() == "3, Pulsar 4.0.8"
+    assert "namespaces of tenant gate" in topics()
+    pulsar.tenant_admin = False
+    with pytest.raises(
+        ConfigurationError, match=r"do not let this role see, or make, namespaces of tenant gate: .*ROLE"
+    ):
+        topics()
+    pulsar.sick = {2}
+    with pytest.raises(ConfigurationError, match="no message came back"):
+        brokers()
+    assert {request.method for request in pulsar.requests} == {"GET"}
+    assert left_in(tmp_path) == []
+
+
 def test_what_a_trial_could_not_remove_is_named_and_goes_at_the_next_start(
     tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Unpack
 
@@ -28,7 +29,7 @@ from perfgate.systems.kafka.attached.identity import (
 )
 from perfgate.systems.kafka.attached.leftovers import KafkaCleaner
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
-from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions
+from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions, may_make
 from perfgate.systems.kafka.client.admin import cluster_id_at, sees_all_topics, version_of
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 
@@ -89,6 +90,28 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     def _attach(self, admin: AdminClient) -> None:
         """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
         self._learn(admin, self._enter_clean(admin))
+        self._seen(admin)
+        refuse_a_silent_zone(self._described, self._cluster_id)
+        self._usable = those_that_tell(self._described, self._cluster_id, self._note)
+        manifest = self._manifest()
+        self._blind = not sees_all_topics(admin)
+        if self._blind:
+            self._note(
+                f"note: {self._user} sees no topic but those of runs: whether others are offline or under-replicated "
+                "cannot be told; grant it Describe on all topics (docs/targets.md)"
+            )
+        try:
+            check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, self._user, self._note)
+        finally:
+            manifest.close()
+        self._settings = settings_digest(admin, self._brokers)
+        self._trial = TopicTrial(admin, f"{self._described.prefix}{self._run_id}-trial", self._manifest, self._note)
+
+    @property
+    def _user(self) -> str:
+        return dict(self._described.client).get("sasl.username", "this client")
+
+    def _seen(self, admin: AdminClient) -> str:
         refuse_another_number(self._described, self._brokers)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
         began = time.monotonic()
@@ -103,22 +126,11 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
                 f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
                 "cluster; wait until it is well, or start all the same with --allow-unhealthy"
             )
-        refuse_a_silent_zone(self._described, self._cluster_id)
-        self._usable = those_that_tell(self._described, self._cluster_id, self._note)
-        manifest = self._manifest()
-        user = dict(self._described.client).get("sasl.username", "this client")
-        self._blind = not sees_all_topics(admin)
-        if self._blind:
-            self._note(
-                f"note: {user} sees no topic but those of runs: whether others are offline or under-replicated cannot "
-                "be told; grant it Describe on all topics (docs/targets.md)"
-            )
-        try:
-            check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, user, self._note)
-        finally:
-            manifest.close()
-        self._settings = settings_digest(admin, self._brokers)
-        self._trial = TopicTrial(admin, f"{self._described.prefix}{self._run_id}-trial", self._manifest, self._note)
+        return f"{len(self._brokers)}, Kafka {self._version or 'of a version that they do not tell'}"
+
+    def _may_make_topics(self, admin: AdminClient) -> str:
+        may_make(admin, f"{self._described.prefix}{self._run_id}-{uuid.uuid4().hex[:8]}", self._user)
+        return f"{self._described.prefix}* may be made, as far as can be told without making one"
 
     def is_that_of(self, cluster_id: str) -> bool:
         return cluster_id_at(self._described.bootstrap.partition(",")[0], self._described.client) == cluster_id

@@ -6,7 +6,7 @@ scenario about just that would be invalid in every run, or would not measure wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -160,7 +160,6 @@ def check_permissions(
     asked of a topic that does not exist. `note` reports one that may stay because the trial ended early, as by Ctrl-C.
     """
     denied: list[str] = []
-    prefix = f"{name.partition(PREFIX)[0]}{PREFIX}"
     manifest.plans(name)
     with _noting("create", denied):
         probe = _allowed(admin, name)
@@ -180,6 +179,26 @@ def check_permissions(
             _delete_after_all(admin, name, manifest, note)
             raise
         manifest.gone(name)
+    _refuse(denied, name, user, stays)
+
+
+def may_make(admin: AdminClient, name: str, user: str) -> None:
+    """Ask for the topic `name` without having it made. Raises ConfigurationError with what `user` may not do."""
+    denied: list[str] = []
+    with _noting("create", denied):
+        _allowed(admin, name)
+    if not denied:
+        with _noting("delete", denied):
+            try:
+                _delete(admin, name)  # Kafka 2.8 in KRaft mode creates what was only to be validated
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_THERE_YET:
+                    raise
+    _refuse(denied, name, user)
+
+
+def _refuse(denied: Sequence[str], name: str, user: str, stays: str = "") -> None:
+    prefix = f"{name.partition(PREFIX)[0]}{PREFIX}"
     if denied:
         raise ConfigurationError(
             f"the brokers do not let {user} {', '.join(denied)} topics {prefix}*; grant it: kafka-acls --add "

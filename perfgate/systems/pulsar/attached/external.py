@@ -124,6 +124,16 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     def _attach(self, admin: Admin) -> None:
         """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
         self._learn(admin, self._enter_clean(admin))
+        self._seen(admin)
+        trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
+        trials.check_permissions()
+        self._trials = trials
+        self._refuse_sick(self._lacking_bookies())
+        assert self._nodes is not None
+        self._settings = settings_digest(admin, self._nodes)
+        self._admin = admin
+
+    def _seen(self, admin: Admin) -> str:
         assert self._nodes is not None
         refuse_another_number(self._described, self._nodes)
         self._version = admin.version()
@@ -135,12 +145,11 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
                 "s): a run could not be stopped in time when it does them harm"
             )
         self._refuse_sick(reason or unhealthy(admin, self._nodes))
-        trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
-        trials.check_permissions()
-        self._trials = trials
-        self._refuse_sick(self._lacking_bookies())
-        self._settings = settings_digest(admin, self._nodes)
-        self._admin = admin
+        return f"{len(self._nodes.brokers) or 'an unknown number'}, Pulsar {self._version}"
+
+    def _may_make_topics(self, admin: Admin) -> str:
+        Trials(admin, self._described, self._run_id, self._manifest, self._note).may_see_the_tenant()
+        return f"its log-in sees the namespaces of tenant {self._described.tenant}, as one must to make some"
 
     def _refuse_sick(self, reason: str) -> None:
         if reason and not self._unhealthy_is_fine:

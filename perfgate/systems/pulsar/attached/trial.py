@@ -93,6 +93,11 @@ class Trials:
                     )
             self._try_clients(f"persistent://{name}/{PREFIX}probe")
 
+    def may_see_the_tenant(self) -> None:
+        """Ask for the tenant's namespaces, which its admins alone see, as they alone make some. Raises as above."""
+        with self._explained(f"see, or make, namespaces of tenant {self._described.tenant}"):
+            self._admin.namespaces(self._described.tenant)
+
     def _refused(self, topic: TopicSpec) -> OfCluster | None:
         with self._namespace() as namespace:
             try:
