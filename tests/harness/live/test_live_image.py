@@ -90,10 +90,12 @@ def test_the_doctor_finds_all_that_the_image_brings(image: str, volumes: tuple[s
     assert "/cache/kafka-perf-gate," in told
 
 
-def test_results_that_cannot_be_kept_are_told(image: str, volumes: tuple[str, ...]) -> None:
+def test_what_a_container_is_not_given_is_told(image: str, volumes: tuple[str, ...]) -> None:
     closed = [f"{one}:ro" if ":/work/results" in one else one for one in volumes]
-    ended = docker("run", *closed, image, "doctor")
+    ended = docker("run", *closed, "--memory=2g", "--cpus=1", image, "doctor")
     assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert re.search(r"look +processors +\d+ cores, a quota of 1", ended.stdout), ended.stdout
+    assert re.search(r"lacks +memory +[12]\.\d GiB available", ended.stdout), ended.stdout
     assert re.search(r"lacks +results +/work/results cannot be written to", ended.stdout), ended.stdout
 
 
