@@ -26,6 +26,7 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
+from perfgate.model.command import command_line
 
 PASSED = (Verdict.PASS, Verdict.IMPROVED)
 VALID = (*PASSED, Verdict.MISSING, Verdict.REGRESSED)
@@ -34,7 +35,7 @@ NEXT_STEP = {
     Verdict.REGRESSED: (
         "run the scenario again alone ({again}); if it stays, look at what changed since the last green run: "
         "run.json keeps the commit, versions, settings and broker logs of both. If the new figure is meant, "
-        "record it: make thresholds"
+        "record it: {thresholds}"
     ),
     Verdict.BROKEN: (
         "the brokers failed, which no figure can be worse than: read their logs (beside run.json), then {again}; what "
@@ -51,20 +52,20 @@ MORE_ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """The command for a run like this one: `given` are variables of make from their blank on (" TIER=nightly").
+    """The command for a run like this one: `given` are the options of its system, target and tier.
 
-    `selection`: options that select only what a message is about; `driver`: its option from its blank on, where it is
-    not the system's usual one; `rounds`: of this run.
+    `selection`: options that select only what a message is about; `driver`: its option where it is not the system's
+    usual one; `rounds`: of this run.
     """
 
-    given: str = ""
-    selection: str = ""
-    driver: str = ""
+    given: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
+    driver: tuple[str, ...] = ()
     rounds: int = 0
 
-    def command(self, usual: str, options: str = "") -> str:
+    def command(self, usual: Sequence[str], *options: str) -> str:
         """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
-        return f'make gate{self.given} ARGS="{self.selection or usual}{self.driver}{options}"'
+        return command_line("gate", *self.given, *(self.selection or usual), *self.driver, *options)
 
 
 USUAL = Again()
@@ -138,7 +139,7 @@ def _off_sentence(judgement: Judgement) -> str:
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
     """The message of a scenario's verdict: a sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
-    step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, f"-k {outcome.name}", again)
+    step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, ("-k", outcome.name), again)
     return "\n".join([*scenario_lines(outcome, measurement), *_fields(profile=profile_text, next=step)])
 
 
@@ -195,7 +196,7 @@ def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL)
                 lines += _ratio_lines(pair, step) or _fields(step=f"{pair.name}: {'; '.join(step.reasons)}")
     elif isinstance(relation, PairRelation):
         lines += _ratio_lines(relation, outcome)
-    lines += _fields(looks=_looks(outcome), next=_next_step(outcome, f"--family {relation.family}", again))
+    lines += _fields(looks=_looks(outcome), next=_next_step(outcome, ("--family", relation.family), again))
     return "\n".join(lines)
 
 
@@ -294,7 +295,7 @@ def _allowance(judgement: Judgement) -> str:
     return f"{stated}, widened to {percent(judgement.reach)} by the noise between runs"
 
 
-def _next_step(outcome: Outcome, usual: str, asked: Again) -> str:
+def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again) -> str:
     if outcome.verdict not in NEXT_STEP:
         return ""
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
@@ -302,9 +303,10 @@ def _next_step(outcome: Outcome, usual: str, asked: Again) -> str:
     rounds = max(MORE_ROUNDS, 2 * asked.rounds)
     return step.format(
         again=asked.command(usual),
-        more=asked.command(usual, f" --rounds {rounds}"),
-        longer=asked.command(usual, " --broker-warmup 300"),
-        baseline=f"make baseline{asked.given}",
+        more=asked.command(usual, "--rounds", str(rounds)),
+        longer=asked.command(usual, "--broker-warmup", "300"),
+        baseline=command_line("baseline", *asked.given),
+        thresholds=command_line("thresholds"),
     )
 
 

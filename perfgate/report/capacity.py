@@ -16,6 +16,7 @@ from perfgate.judge.phrases import number
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.system import system_of
+from perfgate.report.next_steps import gate_command
 from perfgate.report.results import load_run, recorded_shares_cores
 
 KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
@@ -152,7 +153,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
         raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(knees[name])}")
     if not sound:
         raise ConfigurationError(
-            f'{run} measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"'
+            f"{run} measured no knee; one that does: {gate_command('--family', 'rate-ramp', '--rounds', '2')}"
         )
     if len(sound) > 1 and not scenario:
         raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(sound)}")
@@ -196,8 +197,8 @@ def sheet_text(wanted: Wanted, measured: Measured, sheet: Sheet, *, scenario: st
         ("replicas", w.replicas, "brokers at the least"),
     ]
     unknown = {
-        "CPU": f"{cores}; CORES=N of a broker tells how many brokers that are",
-        "bandwidth": f"{_bytes(busier)}/s in the busier direction; BANDWIDTH=MB/s of a broker tells how many",
+        "CPU": f"{cores}; --cores N of a broker tells how many brokers that are",
+        "bandwidth": f"{_bytes(busier)}/s in the busier direction; --bandwidth MB/s of a broker tells how many",
     }
     lines = [f"{sheet.brokers} brokers: {left} carry the load, and one may be down.", ""]
     lines += [
@@ -247,7 +248,7 @@ def _above(least: float, *, whole: bool = False) -> Callable[[str], float]:
 def _days(text: str) -> float:
     span = SPAN.fullmatch(text)
     if not span or not float(span[1]):
-        raise ConfigurationError(f"RETENTION {text!r} must be a time, as in 12h, 7d or 2w")
+        raise ConfigurationError(f"--retention {text!r} must be a time, as in 12h, 7d or 2w")
     return float(span[1]) * DAYS[span[2]]
 
 
@@ -262,7 +263,7 @@ def wanted_of(asked: Mapping[str, str]) -> Wanted:
     """Return the load of the options. Raises ConfigurationError naming the option and the legal values."""
 
     def given(name: str, words: str, *, whole: bool = False) -> float:
-        return _number(name.upper(), asked[name], _above(0, whole=whole), words)
+        return _number(f"--{name}", asked[name], _above(0, whole=whole), words)
 
     return Wanted(
         rate=given("rate", "records/s, above 0"),
@@ -270,7 +271,7 @@ def wanted_of(asked: Mapping[str, str]) -> Wanted:
         replicas=int(given("replicas", "a whole number, 1 or more", whole=True)),
         days=_days(asked["retention"]),
         compression=given("compression", "bytes sent over bytes written, as in 0.4"),
-        reads=int(_number("READS", asked["reads"], _above(-1, whole=True), "how many groups read everything")),
+        reads=int(_number("--reads", asked["reads"], _above(-1, whole=True), "how many groups read everything")),
         bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if asked["bandwidth"] else None,
         cores=given("cores", "the cores of a broker") if asked["cores"] else None,
     )

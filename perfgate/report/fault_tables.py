@@ -10,6 +10,7 @@ from perfgate.judge.faults.figures import OUTAGE, told_to_s
 from perfgate.judge.faults.rules import usual_latency_s
 from perfgate.judge.phrases import number
 from perfgate.model import FAULTS, Measurement, Outcome, Profile
+from perfgate.model.command import command_line
 from perfgate.model.faults import FaultScenario, Figures
 from perfgate.model.summary import metric_value
 
@@ -72,5 +73,6 @@ def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None
         return ""
     return (
         f"note: no outage is stored for {len(without)} of these scenarios: it was held against the most that the "
-        "brokers' settings predict (expected), which sees no smaller loss; make baseline stores what is usual"
+        "brokers' settings predict (expected), which sees no smaller loss; "
+        f"{command_line('baseline')} stores what is usual"
     )

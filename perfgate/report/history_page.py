@@ -8,6 +8,7 @@ from typing import Any
 
 from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
+from perfgate.model.command import command_line
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
 from perfgate.report.front import escaped, html_table, style
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
@@ -34,7 +35,8 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Performance gate: history</title>'
     head += f'<meta name="viewport" content="width=device-width"><style>{style()}</style><h1>Runs over time</h1>'
     if not drawn:
-        return head + "<p>No run of the gate is recorded yet. Each one adds a line: <code>make gate</code>.</p>"
+        adds = f"<code>{escaped(command_line('gate'))}</code>"
+        return f"{head}<p>No run of the gate is recorded yet. Each one adds a line: {adds}.</p>"
     first, last = (_day(entry) for entry in (drawn[0], drawn[-1]))
     out = f", {left_out} modified and not drawn" if left_out else ""
     body = [

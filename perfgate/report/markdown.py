@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from perfgate.model.command import command_line
 from perfgate.model.judged import REPORTED
 from perfgate.model.secret import redacted
 from perfgate.model.system import release_of
@@ -109,5 +110,7 @@ def _where(document: Mapping[str, Any]) -> str:
         f"exit code {document['exit_code']}",
     ]
     ended = document["exit_code"] in REPORTED and not document["replay_of"]
-    report = "report/index.html, run.json" if ended else "run.json; make report RUN=FOLDER makes a page of it"
+    report = (
+        "report/index.html, run.json" if ended else f"run.json; {command_line('report', 'FOLDER')} makes a page of it"
+    )
     return f"{cell(', '.join(facts))}. In the run's folder: {report}."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.wording import MORE_ROUNDS
 from perfgate.model import Outcome, Verdict
+from perfgate.model.command import command_line
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
 from perfgate.model.system import System, system_of
 from perfgate.report.view import View
@@ -24,42 +24,35 @@ NO_GROUND: Mapping[int, str] = {
 """Why not to decide on a run with this exit code, where none of its verdicts says so."""
 
 
-def variables(target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka") -> str:
-    """Return the variables of make for these, with a leading blank; empty for the usual ones."""
-    asked = {
-        "SYSTEM": system if system != "kafka" else "",
-        "TARGET": target if target != USUAL_TARGET else "",
-        "TIER": tier if tier != USUAL_TIER else "",
-    }
-    return "".join(f" {key}={shlex.quote(value)}" for key, value in asked.items() if value)
+def options_for(target: str = "", tier: str = USUAL_TIER, system: System = "kafka") -> tuple[str, ...]:
+    """Return the options that name these; none for the usual ones, and no target where it is empty."""
+    asked = {"--system": (system, "kafka"), "--target": (target, ""), "--tier": (tier, USUAL_TIER)}
+    return tuple(word for option, (value, usual) in asked.items() if value != usual for word in (option, value))
 
 
-def target_of(document: Mapping[str, Any]) -> str:
-    """Return TARGET of a recorded run; of one of real brokers its file is not known."""
+def target_of(document: Mapping[str, Any], usual: str = USUAL_TARGET) -> str:
+    """Return --target of a recorded run, empty for the usual one; of one of real brokers its file is not known."""
     kind = str(document["target"]["kind"])
-    return kind if kind != "brokers" else "FILE.toml"
+    return "FILE.toml" if kind == "brokers" else kind if kind != usual else ""
 
 
-def alone(name: str, names: Collection[str]) -> str:
+def alone(name: str, names: Collection[str]) -> tuple[str, str]:
     """Return the option that selects the scenario of this name and no other: -k takes all names that contain it."""
     others = sorted((other for other in names if name in other and other != name), key=len)
     shortest = [other for at, other in enumerate(others) if not any(before in other for before in others[:at])]
     if not shortest:
-        return f"-k {name}"
-    return f"-k '{name} and not ({' or '.join(sorted(shortest))})'"
+        return "-k", name
+    return "-k", f"{name} and not ({' or '.join(sorted(shortest))})"
 
 
-def gate_command(selection: str, target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka") -> str:
-    """Return the make command that measures a selection (options of pytest) on this target in this tier."""
-    return f'make gate{variables(target, tier, system)} ARGS="{selection}"'
+def gate_command(*selection: str, target: str = "", tier: str = USUAL_TIER, system: System = "kafka") -> str:
+    """Return the command that measures a selection (options) on this target in this tier."""
+    return command_line("gate", *options_for(target, tier, system), *selection)
 
 
-def baseline_command(
-    target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka", **others: str
-) -> str:
-    """Return the make command that records thresholds of this target and tier; `others` are make variables as well."""
-    given = "".join(f" {key}={shlex.quote(value)}" for key, value in others.items() if value)
-    return f"make baseline{variables(target, tier, system)}{given}"
+def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = "kafka", *others: str) -> str:
+    """Return the command that records thresholds of this target and tier; `others` are further options."""
+    return command_line("baseline", *options_for(target, tier, system), *others)
 
 
 def to_do_line(
@@ -72,24 +65,26 @@ def to_do_line(
     names: Collection[str],
     rounds: int,
     on_that_machine: bool,
-    driver: str = "",
+    driver: Sequence[str] = (),
 ) -> str:
     """Return what to do now, in one line: of the worst verdict, with the command for this system, target and tier.
 
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
-    are. `rounds`: of this run. `driver`: its option, from its blank on, where it is not the usual one.
+    are. `rounds`: of this run. `driver`: its option where it is not the usual one.
     `on_that_machine`: the run was recorded, perhaps elsewhere.
     """
-    worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
-    worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
+    worst: list[tuple[str, Sequence[str], Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
+    worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), one) for name, one in relations.items()]
     worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: severity(each[2].verdict))
     if not worst and not (outcomes or relations):
         return f"To do: nothing was held against anything: select the scenarios of a relation too, or {HELD_BY_PROFILE}"
     if not worst:
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
-    longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
-    again, more = (gate_command(f"{selection}{driver}{option}", target, tier, system) for option in ("", longer))
+    longer = ("--rounds", str(max(MORE_ROUNDS, 2 * rounds)))
+    again, more = (
+        gate_command(*selection, *driver, *options, target=target, tier=tier, system=system) for options in ((), longer)
+    )
     steps = {
         Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
         Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
@@ -144,7 +139,7 @@ def next_steps(view: View) -> list[str]:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
         steps.append(f"This run is no ground to go on: {why}.")
     if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
-        command = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
-        steps.append(f"Record thresholds of this machine: {command}")
+        recording = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
+        steps.append(f"Record thresholds of this machine: {recording}")
     nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
     return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]

@@ -35,6 +35,7 @@ from perfgate.judge.thresholds import (
     match_profile,
 )
 from perfgate.model import FEWEST_READINGS, METRICS, Consumers, Fault, Keys, Load, Profile, Threshold, settings
+from perfgate.model.command import command_line
 from perfgate.model.declared import lag_metrics
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
@@ -329,12 +330,13 @@ def show(
     *,
     profile: str | None = None,
     accept: bool = False,
-    accept_by: str = "make thresholds ARGS=--accept",
+    accept_by: str = "",
     because: str = "",
 ) -> int:
     """Print the thresholds from runs like this one, write them if accepted; return the exit code.
 
-    `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
+    `accept_by`: the command that writes them, where it is not `thresholds`; `because`: why worse ones are right.
+    Raises ConfigurationError.
     """
     alike = runs_alike(like, results)
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
@@ -355,8 +357,8 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        command = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]))
-        print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {command} does the rest, then again")
+        recording = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]))
+        print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
     proposals = proposed(runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
@@ -369,7 +371,7 @@ def show(
         print("nothing was written: say why these are right, --because 'TEXT' beside --accept; the file keeps it")
         return 1 if accept else 0
     if not accept:
-        print(f"nothing was written; to write it: {accept_by}")
+        print(f"nothing was written; to write it: {accept_by or command_line('thresholds', '--accept')}")
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))

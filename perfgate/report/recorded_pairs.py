@@ -21,6 +21,7 @@ from perfgate.judge.rounds import spoilt
 from perfgate.judge.thresholds import ENOUGH_PAIRS, match_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
+from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, profiles_in
@@ -114,12 +115,16 @@ def command(results: Path, thresholds: Path, accept: bool) -> int:
         return 2
 
 
+def compared_nothing() -> str:
+    """Return the command that measures such pairs."""
+    return command_line("compare", "changes/nothing-on-pairs.toml")
+
+
 def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run) and _whole(run)]
     if not runs:
         raise ConfigurationError(
-            f"{results} holds no run that compared nothing on pairs of clusters: make compare "
-            "CHANGE=changes/nothing-on-pairs.toml makes one"
+            f"{results} holds no run that compared nothing on pairs of clusters: {compared_nothing()} makes one"
         )
     newest = max(runs, key=lambda run: str(run["run_id"]))
     facts = recorded_facts(newest)
@@ -135,13 +140,13 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
             if not few:
                 enough.setdefault(name, {})[metric] = pairs
     if not enough:
-        print("too few pairs: make compare CHANGE=changes/nothing-on-pairs.toml again, with a longer --budget")
+        print(f"too few pairs: {compared_nothing()} again, with a longer --budget")
         return 1
     profiles = profiles_in(thresholds)
     used = match_profile(profiles, facts)
     path = thresholds / f"{used.name if used else suggested_name(facts, profiles)}.toml"
     if not accept:
-        print(f"nothing was written; to write {path}: make pairs ACCEPT=1")
+        print(f"nothing was written; to write {path}: {command_line('pairs', '--accept')}")
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))

@@ -17,10 +17,12 @@ from typing import Any
 from perfgate.judge.phrases import number
 from perfgate.judge.statistics import CONFIDENCE, LARGEST_LOG
 from perfgate.model import SYSTEM_NAMES, Measurement, Scenario, metric_info, system_of
+from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre, metric_value
 from perfgate.model.system import SYSTEMS, System, release_of
+from perfgate.report.next_steps import gate_command
 from perfgate.report.results import load_run, note_once, recorded_measurements, recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
 from perfgate.report.terminal import Terminal, write_table
@@ -184,7 +186,7 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
     """
     plain = sorted((one for one in documents if not why_not_plain(one)), key=lambda one: str(one["run_id"]))
     if not plain:
-        raise ConfigurationError("no recorded run: make gate, and make gate SYSTEM=pulsar, leave one each")
+        raise ConfigurationError(f"no recorded run: {command_line('side-by-side')} makes one of each system")
     like = plain[-1]
     alike = [one for one in plain if _where(one) == _where(like)]
     found: dict[System, list[Mapping[str, Any]]] = {
@@ -192,9 +194,9 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
     }
     for system, runs in found.items():
         if not runs:
-            command = f"make gate SYSTEM={system} TIER={like['tier']['name']}"
+            missing = gate_command(tier=like["tier"]["name"], system=system)
             raise ConfigurationError(
-                f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {command}"
+                f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {missing}"
             )
     return found
 

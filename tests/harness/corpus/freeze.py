@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from perfgate.model.command import program
 from tests.harness.run_gate import ROOT, gate
 
 HERE = Path(__file__).parent
@@ -45,6 +46,7 @@ OF_ONE_RUN = ("uuid", "start", "stop", "historyId", "testCaseId", "steps")
 """Of a page of Allure."""
 AT_ONCE = 2
 VOLATILE = (
+    (re.compile(re.escape(program())), "<program>"),
     (re.compile(re.escape(str(ROOT))), "<checkout>"),
     (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}"), "<run>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?( UTC)?"), "<time>"),

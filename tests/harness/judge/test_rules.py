@@ -13,6 +13,7 @@ from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.wording import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
+from perfgate.model.command import command_line, program
 from perfgate.model.judged import SEVERITY, Effect, severity
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
@@ -273,7 +274,7 @@ def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
         "1,000 records/s, tolerance 10.0 %: at least 900",
         "-30.0 % from the baseline",
         "test (thresholds/test.toml)",
-        'make gate ARGS="-k batch-1k"',
+        command_line("gate", "-k", "batch-1k"),
     ):
         assert part in message
     assert "broker_cpu" not in message, "what passed is not in the message of what failed"
@@ -281,21 +282,23 @@ def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
 
 def test_the_message_asks_for_the_run_s_own_target_and_tier() -> None:
     """The brokers of a red nightly were somebody's own: the command measured three of this machine instead."""
-    again = Again(given=" TARGET=staging.toml TIER=nightly", selection="-k 'batch-1k and not batch-1k-b'", rounds=7)
+    asked = ("--target", "staging.toml", "--tier", "nightly")
+    again = Again(given=asked, selection=("-k", "batch-1k and not batch-1k-b"), rounds=7)
     red = judge_scenario(measurement([700, 710, 690]), profile(RATE, CPU))
     told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), again)
-    assert """(make gate TARGET=staging.toml TIER=nightly ARGS="-k 'batch-1k and not batch-1k-b'")""" in told
+    assert f"({program()} gate --target staging.toml --tier nightly -k 'batch-1k and not batch-1k-b')" in told
+    assert f"record it: {program()} thresholds" in told
     pair = {"fast": measurement([2000, 2100, 1900], "fast"), "slow": measurement([1000, 1000, 1000], "slow")}
-    told = relation_message(judge_relation(relation(3.0), pair), relation(3.0), Again(given=" TIER=nightly"))
-    assert 'make gate TIER=nightly ARGS="--family family"' in told
+    told = relation_message(judge_relation(relation(3.0), pair), relation(3.0), Again(given=("--tier", "full")))
+    assert f"({program()} gate --tier full --family family)" in told
     unsure = replace(red, verdict=Verdict.INCONCLUSIVE)
     told = scenario_message(unsure, measurement([700, 710, 690]), profile(RATE, CPU), again)
     assert "--rounds 14" in told, "more than it had"
     unstored = replace(red, verdict=Verdict.MISSING)
     told = scenario_message(unstored, measurement([700, 710, 690]), profile(RATE, CPU), again)
-    assert "record it: make baseline TARGET=staging.toml TIER=nightly (" in told
-    told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), Again(driver=" --driver java"))
-    assert '--driver java")' in told
+    assert f"record it: {program()} baseline --target staging.toml --tier nightly (" in told
+    told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), Again(driver=("--driver", "java")))
+    assert "--driver java)" in told
 
 
 def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:
@@ -339,7 +342,7 @@ def test_the_sentence_tells_the_metric_that_is_farthest_off(
 
 def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
     missing = judge_scenario(measurement([1000, 1000, 1000]), None)
-    assert "make baseline" in scenario_message(missing, measurement([1000, 1000, 1000]), None)
+    assert command_line("baseline") in scenario_message(missing, measurement([1000, 1000, 1000]), None)
     noisy = measurement([700, 1000, 1300])
     outcome = judge_scenario(noisy, profile(RATE, CPU))
     text = scenario_message(outcome, noisy, profile(RATE, CPU))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.capacity import (
     BELOW_KNEE,
@@ -129,18 +130,18 @@ def test_the_command_prints_the_sheet_with_its_formulas(tmp_path: Path) -> None:
     assert "The sheet goes 1 x as far" in done.stdout
     assert "The clients shared the cores of the brokers there" in done.stdout
     short = sheet(folder, *OPTIONS).stdout
-    assert "CORES=N of a broker" in short
-    assert "BANDWIDTH=MB/s of a broker" in short
+    assert "--cores N of a broker" in short
+    assert "--bandwidth MB/s of a broker" in short
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--rate", "fast"), "RATE 'fast' must be records/s, above 0"),
-        (("--rate", "nan"), "RATE 'nan' must be"),
-        (("--size", "10.5"), "SIZE '10.5' must be"),
-        (("--replicas", "0"), "REPLICAS '0' must be"),
-        (("--retention", "7"), "RETENTION '7' must be a time, as in 12h, 7d or 2w"),
+        (("--rate", "fast"), "--rate 'fast' must be records/s, above 0"),
+        (("--rate", "nan"), "--rate 'nan' must be"),
+        (("--size", "10.5"), "--size '10.5' must be"),
+        (("--replicas", "0"), "--replicas '0' must be"),
+        (("--retention", "7"), "--retention '7' must be a time, as in 12h, 7d or 2w"),
         (("--scenario", "batch-1k"), "has no sound knee of 'batch-1k'; it has acks-all"),
     ],
 )
@@ -154,7 +155,8 @@ def test_a_slip_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: s
 def test_a_run_without_a_knee_or_cpu_says_so(tmp_path: Path) -> None:
     done = sheet(recorded(tmp_path), *OPTIONS)
     assert (done.returncode, done.stdout) == (2, "")
-    assert 'measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"' in done.stderr
+    measures = command_line("gate", "--family", "rate-ramp", "--rounds", "2")
+    assert f"measured no knee; one that does: {measures}" in done.stderr
     document = load_run(recorded(tmp_path, knee_records_per_s=6000.0) / "run.json")
     for entry in document["scenarios"]:
         entry["metrics"].pop("broker_cpu_us_per_record", None)

@@ -9,6 +9,7 @@ import pytest
 
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.phrases import number
+from perfgate.model.command import command_line
 from perfgate.report.front import Past, banners, front_html
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from perfgate.report.runs_alike import run_before
@@ -31,14 +32,14 @@ def document() -> dict[str, Any]:
 def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, Any]) -> None:
     row = document["scenarios"][2]
     row["verdict"], document["exit_code"] = "REGRESSED", 1
-    message = f"{row['name']} sends 57 % fewer records/s\n  next       make gate AGAIN"
+    message = f"{row['name']} sends 57 % fewer records/s\n  next       gate AGAIN"
     page = front_html(view_of(document, {row["name"]: message}, drifts=["drifted since RUN"]), None)
     places = [
         page.index(words)
         for words in (
             f"RED: {row['name']} sends 57 % fewer records/s",
             f'<span class="badge red">REGRESSED</span> <a href="allure.html#of={row["name"]}">',
-            "make gate AGAIN",
+            "gate AGAIN",
             "Figures of 5 scenarios",
             "<summary>Unchanged: 12 PASS",
             "drifted since RUN",
@@ -152,10 +153,10 @@ def test_what_cannot_be_recorded_is_not_told_to_be(document: dict[str, Any]) -> 
     for entry in document["scenarios"]:
         entry["verdict"] = "MISSING"
     document["profile"] = None
-    assert "Record thresholds of this machine: make baseline" in front_html(view_of(document), None)
+    assert f"Record thresholds of this machine: {command_line('baseline')}" in front_html(view_of(document), None)
     page = front_html(view_of({**document, "profile_note": "this load is of --hosts"}), None)
     assert "No profile is held (this load is of --hosts): relations alone." in page
-    assert "make baseline" not in page
+    assert command_line("baseline") not in page
     named = view_of({**document, "profile": "staging", "profile_note": "cores 8 there, 2 here"})
     assert "Held against profile staging (cores 8 there, 2 here)." in front_html(named, None)
 

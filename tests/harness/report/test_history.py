@@ -11,6 +11,7 @@ import pytest
 import tomlkit
 
 from perfgate.judge.thresholds import load_profile
+from perfgate.model.command import command_line
 from perfgate.model.summary import centre
 from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
@@ -166,7 +167,7 @@ def test_old_new_and_why_are_shown_and_nothing_is_written_unasked(
     assert run_propose("--results", results, "--thresholds", thresholds) == 0
     shown = capsys.readouterr().out
     assert "5 run(s) like 20260105T000000Z-0000" in shown
-    assert "nothing was written; to write it: make thresholds ARGS=--accept" in shown
+    assert f"nothing was written; to write it: {command_line('thresholds', '--accept')}" in shown
     (line,) = (line for line in shown.splitlines() if line.startswith("batch-1k      records_per_s"))
     assert "1,000" in line
     assert (thresholds / "mine.toml").read_text() == before
@@ -199,7 +200,10 @@ def test_fewer_than_five_runs_are_not_accepted(
     nightly = {**document, "tier": {**document["tier"], "name": "nightly"}}
     results = results_of(tmp_path, nightly, 4)
     assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 1
-    assert "too few runs: 4 of 5; make baseline TIER=nightly does the rest" in capsys.readouterr().out
+    assert (
+        f"too few runs: 4 of 5; {command_line('baseline', '--tier', 'nightly')} does the rest"
+        in capsys.readouterr().out
+    )
     assert (thresholds / "mine.toml").read_text() == before
 
 

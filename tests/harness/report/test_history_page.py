@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfgate.model.command import command_line
 from perfgate.report import history
 from perfgate.report.history_page import page
 from perfgate.report.results import load_run
@@ -86,7 +87,7 @@ def test_families_are_reached_and_older_lines_still_count() -> None:
 
 
 def test_a_history_without_runs_says_what_to_do() -> None:
-    assert "make gate" in page([])
+    assert command_line("gate") in page([])
     (modified,) = nights(1)
     modified["modified"] = ["--set x=1"]
     assert "No run of the gate is recorded yet" in page([modified])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.model.command import command_line
 from perfgate.model.secret import Secret
 from perfgate.report.markdown import cell, summary
 from perfgate.report.view import view_of
@@ -64,7 +65,7 @@ def test_a_report_is_named_where_one_is_built() -> None:
     for change, built in (({}, True), ({"exit_code": 7}, True), ({"exit_code": 2}, False), ({"replay_of": "r"}, False)):
         text = summary_of(document(**change))
         assert ("folder: report/index.html, run.json." in text) is built
-        assert ("folder: run.json; make report RUN=" in text) is not built
+        assert (f"folder: run.json; {command_line('report', 'FOLDER')} " in text) is not built
 
 
 def test_a_green_run_says_so_and_lists_nothing() -> None:

@@ -14,6 +14,7 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import Comparison, Profile
+from perfgate.model.command import command_line
 from perfgate.report.recorded_pairs import command, of_nothing
 from perfgate.report.results import comparison_entry, load_run, recorded_comparisons, recorded_measurements
 from tests.harness.called import called
@@ -68,7 +69,7 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     thresholds.mkdir()
     asked = [f"--results={results}", f"--thresholds={thresholds}"]
     assert called(command, *asked) == 2
-    assert "make compare CHANGE=changes/nothing-on-pairs.toml makes one" in capsys.readouterr().err
+    assert f"{command_line('compare', 'changes/nothing-on-pairs.toml')} makes one" in capsys.readouterr().err
     name = compared(document).scenario.name
     effects = [round(x, 5) for x in unit_logs(compared(document), "records_per_s")]
     written(results, 1, document, AA)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perfgate.model.command import command_line
 from perfgate.report.entries import SCHEMA as VERSION
 from perfgate.report.html import performance_config
 from perfgate.report.terminal import COLUMNS, with_kept
@@ -36,7 +37,7 @@ def test_it_is_judged_as_pulsars_by_no_threshold_of_kafka(done: Finished, docume
     assert {entry["verdict"] for entry in done.run["scenarios"]} == {"MISSING"}
     names = {entry["name"] for entry in done.run["scenarios"]}
     assert {"batch-1k", "batch-16k"} <= names <= {entry["name"] for entry in document["scenarios"]}
-    assert "make baseline SYSTEM=pulsar" in done.output
+    assert command_line("baseline", "--system", "pulsar") in done.output
     assert "min-insync" not in done.output
 
 

@@ -5,7 +5,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from perfgate.fixtures.command_line import driver_option
 from perfgate.model import Effect, Outcome, Verdict
+from perfgate.model.command import program
 from perfgate.report.next_steps import alone, to_do_line
 from perfgate.report.terminal import fitting, summary_line, write_table
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
@@ -108,30 +109,33 @@ def outcome(name: str, verdict: Verdict) -> Outcome:
     [
         (
             Verdict.REGRESSED,
-            'batch-16k is REGRESSED: make gate TARGET=a.toml TIER=nightly ARGS="-k batch-16k" measures',
+            "batch-16k is REGRESSED: {program} gate --target a.toml --tier nightly -k batch-16k measures",
         ),
-        (Verdict.BROKEN, "batch-16k is BROKEN: read the brokers' logs (logs/ beside run.json), then make gate"),
-        (Verdict.INVALID, "batch-16k is INVALID: mend the reason that its message gives, then make gate TARGET=a.toml"),
-        (Verdict.INCONCLUSIVE, 'then make gate TARGET=a.toml TIER=nightly ARGS="-k batch-16k --rounds 9"'),
-        (Verdict.MISSING, "batch-16k is MISSING: make baseline TARGET=a.toml TIER=nightly stores"),
+        (Verdict.BROKEN, "batch-16k is BROKEN: read the brokers' logs (logs/ beside run.json), then {program} gate"),
+        (
+            Verdict.INVALID,
+            "batch-16k is INVALID: mend the reason that its message gives, then {program} gate --target a",
+        ),
+        (Verdict.INCONCLUSIVE, "then {program} gate --target a.toml --tier nightly -k batch-16k --rounds 9"),
+        (Verdict.MISSING, "batch-16k is MISSING: {program} baseline --target a.toml --tier nightly stores"),
     ],
 )
 def test_the_last_line_says_what_to_do_of_the_worst_with_its_command(verdict: Verdict, said: str) -> None:
     line = to_do([PASSED, outcome("batch-16k", verdict)], {}, "a.toml", "nightly")
     assert line.startswith("To do: batch-16k is")
-    assert said in line
+    assert said.format(program=program()) in line
 
 
 def to_do(
     outcomes: list[Outcome],
     relations: dict[str, Outcome],
-    target: str = "embedded",
+    target: str = "",
     tier: str = "smoke",
     *,
     names: Collection[str] = (),
     rounds: int = 3,
     on_that_machine: bool = False,
-    driver: str = "",
+    driver: Sequence[str] = (),
 ) -> str:
     return to_do_line(
         outcomes,
@@ -149,7 +153,8 @@ def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> No
     relations = {"acks/acks-rate": outcome("acks-rate", Verdict.REGRESSED)}
     rows = [outcome("batch-1k", Verdict.MISSING), PASSED]
     line = to_do(rows, relations, on_that_machine=True)
-    assert line.startswith('To do on that machine: acks-rate is REGRESSED: make gate ARGS="--family acks" measures')
+    again = f"{program()} gate --family acks measures"
+    assert line.startswith(f"To do on that machine: acks-rate is REGRESSED: {again}")
     assert line.endswith("(and 1 more that are not green)")
     assert to_do([PASSED], {}).startswith("To do: nothing, all")
 
@@ -163,18 +168,18 @@ def test_what_was_held_against_nothing_is_not_within_its_limits() -> None:
 
 def test_more_rounds_are_more_than_there_were() -> None:
     rows = [outcome("batch-16k", Verdict.INCONCLUSIVE)]
-    assert '--rounds 9"' in to_do(rows, {}, rounds=3)
-    assert '--rounds 30"' in to_do(rows, {}, rounds=15), "full has 15"
+    assert "--rounds 9" in to_do(rows, {}, rounds=3)
+    assert "--rounds 30" in to_do(rows, {}, rounds=15), "full has 15"
 
 
 def test_the_command_has_the_driver_of_the_run() -> None:
     """A run with pulsar-perf was to be repeated with the suite's own engine."""
     for verdict, options in ((Verdict.REGRESSED, ""), (Verdict.INCONCLUSIVE, " --rounds 9")):
         line = to_do([outcome("batch-16k", verdict)], {}, driver=driver_option("pulsar", "pulsar-perf"))
-        assert f'ARGS="-k batch-16k --driver pulsar-perf{options}"' in line
-    assert driver_option("kafka", "java") == " --driver java"
-    assert driver_option("kafka", "librdkafka") == driver_option("pulsar", "libpulsar") == ""
-    assert driver_option("kafka", "") == "", "of an old run"
+        assert f" gate -k batch-16k --driver pulsar-perf{options}" in line
+    assert driver_option("kafka", "java") == ("--driver", "java")
+    assert driver_option("kafka", "librdkafka") == driver_option("pulsar", "libpulsar") == ()
+    assert driver_option("kafka", "") == (), "of an old run"
 
 
 def test_a_scenario_is_asked_for_alone() -> None:
@@ -182,9 +187,9 @@ def test_a_scenario_is_asked_for_alone() -> None:
     rows = [outcome("partitions-3", Verdict.REGRESSED)]
     names = ["partitions-3", "partitions-30", "partitions-300", "read-partitions-3", "batch-1k"]
     found = to_do(rows, {}, names=names)
-    assert """ARGS="-k 'partitions-3 and not (partitions-30 or read-partitions-3)'" """ in found
-    assert alone("partitions-30", names) == "-k 'partitions-30 and not (partitions-300)'"
-    assert alone("batch-1k", names) == "-k batch-1k"
+    assert "gate -k 'partitions-3 and not (partitions-30 or read-partitions-3)' " in found
+    assert alone("partitions-30", names) == ("-k", "partitions-30 and not (partitions-300)")
+    assert alone("batch-1k", names) == ("-k", "batch-1k")
 
 
 def test_a_reference_stands_for_thresholds() -> None:

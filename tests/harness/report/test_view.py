@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from perfgate.model import Effect, Verdict
+from perfgate.model.command import command_line
 from perfgate.model.judged import SEVERITY, ExitCode
 from perfgate.report.next_steps import next_steps, without_verdict
 from perfgate.report.view import COLLAPSED, Line, view_of
@@ -64,8 +65,8 @@ def test_a_run_that_is_red_by_no_verdict_is_no_ground() -> None:
 
 def test_thresholds_are_to_be_recorded_where_a_run_like_this_one_can_be() -> None:
     run = document(scenarios=[judged("a", "MISSING")], target={"kind": "brokers"}, tier={"name": "nightly"})
-    command = "make baseline TARGET=FILE.toml TIER=nightly"
-    assert next_steps(view_of(run)) == [f"Record thresholds of this machine: {command}"]
+    records = command_line("baseline", "--target", "FILE.toml", "--tier", "nightly")
+    assert next_steps(view_of(run)) == [f"Record thresholds of this machine: {records}"]
     (step,) = next_steps(view_of({**run, "profile_note": "its load is of --hosts"}))
     assert step.startswith("Nothing: go on.")
 

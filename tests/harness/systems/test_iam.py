@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from perfgate.load.hosts_file import HostsFile, LoadHost
+from perfgate.model.command import installing
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted
 from perfgate.systems.kafka.attached.described import for_load_hosts, load_target
@@ -110,9 +111,7 @@ def test_what_is_missing_is_one_line_at_the_start(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     assert "no-such-profile" in at_the_start()
     monkeypatch.setitem(__import__("sys").modules, "aws_msk_iam_sasl_signer", None)
-    assert (
-        "needs the vendor's signer: .venv/bin/pip install --require-hashes -r requirements-iam.lock" in at_the_start()
-    )
+    assert f"needs the vendor's signer: {installing('iam')}" in at_the_start()
 
 
 def test_credentials_are_not_taken_to_other_machines(tmp_path: Path) -> None:

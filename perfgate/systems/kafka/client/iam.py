@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from perfgate.model.command import installing
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 
 MECHANISM = "AWS_MSK_IAM"
-INSTALL = ".venv/bin/pip install --require-hashes -r requirements-iam.lock"
 REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?(?::|,|$)")
 """In the name of a broker of the service, as in b-1.orders.a1b2c3.c2.kafka.eu-west-1.amazonaws.com:9098."""
 
@@ -56,7 +56,8 @@ def tokens(settings: Mapping[str, str]) -> Callable[[], Token]:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        raise ConfigurationError(f"sasl.mechanisms {MECHANISM} needs the vendor's signer: {INSTALL}") from None
+        signer = f"sasl.mechanisms {MECHANISM} needs the vendor's signer"
+        raise ConfigurationError(f"{signer}: {installing('iam')}") from None
 
     def token() -> Token:
         try:

@@ -1,0 +1,36 @@
+"""The gate's own command as messages word it: so that it works where it is read."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+PROGRAM = "kafka-perf-gate"
+"""Of the distribution too."""
+
+
+def command_line(name: str, *words: str) -> str:
+    """Return the command line of a subcommand with these words, each quoted where a shell needs it."""
+    return f"{program()} {shlex.join([name, *words])}"
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs what an extra of the package brings."""
+    return f"{_from_here(Path(sys.executable))} -m pip install {shlex.quote(f'{PROGRAM}[{extra}]')}"
+
+
+def program() -> str:
+    """Return how this Python's program is called: by its name where the PATH has it, else by its path."""
+    own = Path(sysconfig.get_path("scripts"), PROGRAM)
+    if not own.exists():  # a checkout that was not installed
+        return f"{_from_here(Path(sys.executable))} -m perfgate"
+    found = shutil.which(PROGRAM)
+    return PROGRAM if found and own.samefile(found) else _from_here(own)
+
+
+def _from_here(path: Path) -> str:
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
