@@ -1,6 +1,6 @@
 """An example of scenarios of your own: the orders of a shop, 300 bytes each, keyed by customer.
 
-make gate ARGS="--scenarios=examples/own-scenarios --family orders"
+kafka-perf-gate gate --scenarios=examples/own-scenarios --family orders
 
 Its ratios are in relations.toml, what it is held against on brokers of your own in thresholds/.
 """
