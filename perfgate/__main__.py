@@ -1,4 +1,4 @@
-"""The command ``kafka-perf-gate``, as ``python -m perfgate``."""
+"""The command ``kafka-perf-gate``, called as ``-m perfgate``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.load.worker``.
+"""A generator process: runs the clients of one spec, a thread each. ``-m perfgate.load.worker``.
 
 Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `join`, `rest`,
 `dwell_s`, `hurry` and `stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes,

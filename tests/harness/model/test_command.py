@@ -1,5 +1,7 @@
 """The command in messages is one that works where they are read."""
 
+import ast
+import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.model.command import PROGRAM, command_line, installing, program
+from tests.harness.run_gate import ROOT
 
 
 @pytest.fixture
@@ -60,3 +63,16 @@ def test_words_are_quoted_for_a_shell(scripts: Path, monkeypatch: pytest.MonkeyP
         f"{PROGRAM} gate --target 'my own.toml' -k 'a or b'"
     )
     assert installing("hosts") == f"'my venv/bin/python' -m pip install '{PROGRAM}[hosts]'"
+
+
+TARGETS = re.findall(r"^targets := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].replace(" ", "|")
+NOT_HERE = re.compile(rf"(?<!in a checkout: )\bmake (?:$|(?:{TARGETS})\b)|python3? -m |\bARGS=")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "perfgate").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_no_text_of_the_package_names_a_command_of_a_checkout(path: Path) -> None:
+    """Where the package is installed there is no Makefile."""
+    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    assert not [text for text in texts if isinstance(text, str) and NOT_HERE.search(text)]
