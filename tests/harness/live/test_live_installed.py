@@ -25,7 +25,8 @@ SHORT = (
     "--gate-broker-warmup=20",
 )
 """Noise is not what is tested: what it leaves undecided is let pass."""
-FOREIGN = ("test_benchmark.py", "test_fixture.py", "test_pedantic.py", "test_skip.py", "test_stats.py")
+FOREIGN = tuple(f"tests/test_{name}.py" for name in ("fixture", "pedantic", "precision", "skip", "stats", "utils"))
+"""Of pytest-benchmark's modules those that take no minutes and need nothing else."""
 CACHES = {".cache", ".m2", ".npm"}
 """docs/first-run.md names them."""
 KEPT = {"kafka-perf-gate", "matplotlib", "fontconfig", "pip"}
@@ -173,14 +174,13 @@ def test_a_baseline_of_a_teams_own_scenarios_is_recorded_accepted_and_held(tmp_p
 def test_the_entry_point_leaves_another_packages_tests_alone(wheels: tuple[Path, Path], tmp_path: Path) -> None:
     """Those of pytest-benchmark, whose options the gate sets in sessions of its own."""
     environment = Environment(sys.executable, tmp_path)
-    environment.pip("install", wheels[1], "freezegun")
+    environment.pip("install", wheels[1])
     asked = f"pytest-benchmark=={version('pytest-benchmark')}"
     environment.pip("download", "--no-deps", "--no-binary=pytest-benchmark", asked, "-d", tmp_path)
     (packed,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(packed) as files:
         files.extractall(tmp_path, filter="data")
     theirs = tmp_path / packed.name.removesuffix(".tar.gz")
-    words = ("-o", "addopts=", "-q", *(f"tests/{name}" for name in FOREIGN))
-    done = environment.call("pytest", *words, cwd=theirs)
+    done = environment.call("pytest", "-o", "addopts=", "-q", *FOREIGN, cwd=theirs)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\d{2,} passed", done.stdout, re.MULTILINE)
