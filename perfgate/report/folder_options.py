@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from perfgate.judge.thresholds import load_profiles
 from perfgate.model import Profile
@@ -23,6 +24,20 @@ THRESHOLDS = click.option(
     help="Folder of the threshold files.",
 )
 ACCEPT = click.option("--accept", is_flag=True, help="Write the file; without it nothing is written.")
+
+
+def words_given() -> list[str]:
+    """Return the options with a value that the running command was called with, for a message that words it again."""
+    context = click.get_current_context()
+    found = [
+        (option.opts[0], str(context.params[name]))
+        for option in context.command.params
+        if isinstance(option, click.Option)
+        and not option.is_flag
+        and (name := option.name)
+        and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    return [word for pair in found for word in pair]
 
 
 def profiles_in(thresholds: Path) -> dict[str, Profile]:

@@ -31,9 +31,12 @@ def options_for(target: str = "", tier: str = USUAL_TIER, system: System = "kafk
 
 
 def target_of(document: Mapping[str, Any], usual: str = USUAL_TARGET) -> str:
-    """Return --target of a recorded run, empty for the usual one; of one of real brokers its file is not known."""
+    """Return --target of a recorded run; of one of real brokers its file is not known.
+
+    Empty where it can be left out: `usual` is what a run without it has, and a baseline has embedded brokers.
+    """
     kind = str(document["target"]["kind"])
-    return "FILE.toml" if kind == "brokers" else kind if kind != usual else ""
+    return "FILE.toml" if kind == "brokers" else "" if kind == usual == USUAL_TARGET else kind
 
 
 def alone(name: str, names: Collection[str]) -> tuple[str, str]:

@@ -42,7 +42,7 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.metrics import HOTTEST_P99, LAG, LAG_GROWTH, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
-from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, profiles_in
+from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, profiles_in, words_given
 from perfgate.report.next_steps import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
@@ -317,7 +317,8 @@ def command(results: Path, thresholds: Path, run: Path | None, profile: str | No
         newest = load_run(path)
         if reason := why_not_plain(newest):
             raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
-        return show(newest, results, thresholds, profile=profile, accept=accept, because=because)
+        again = command_line("thresholds", *words_given(), "--accept")
+        return show(newest, results, thresholds, profile=profile, accept=accept, accept_by=again, because=because)
     except ConfigurationError as error:
         print(f"no proposal: {error}", file=sys.stderr)
         return 2
@@ -330,13 +331,12 @@ def show(
     *,
     profile: str | None = None,
     accept: bool = False,
-    accept_by: str = "",
+    accept_by: str,
     because: str = "",
 ) -> int:
     """Print the thresholds from runs like this one, write them if accepted; return the exit code.
 
-    `accept_by`: the command that writes them, where it is not `thresholds`; `because`: why worse ones are right.
-    Raises ConfigurationError.
+    `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
     """
     alike = runs_alike(like, results)
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
@@ -371,7 +371,7 @@ def show(
         print("nothing was written: say why these are right, --because 'TEXT' beside --accept; the file keeps it")
         return 1 if accept else 0
     if not accept:
-        print(f"nothing was written; to write it: {accept_by or command_line('thresholds', '--accept')}")
+        print(f"nothing was written; to write it: {accept_by}")
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))

@@ -24,7 +24,7 @@ from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
-from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, profiles_in
+from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, profiles_in, words_given
 from perfgate.report.proposal import suggested_name, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
@@ -146,7 +146,7 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     used = match_profile(profiles, facts)
     path = thresholds / f"{used.name if used else suggested_name(facts, profiles)}.toml"
     if not accept:
-        print(f"nothing was written; to write {path}: {command_line('pairs', '--accept')}")
+        print(f"nothing was written; to write {path}: {command_line('pairs', *words_given(), '--accept')}")
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))

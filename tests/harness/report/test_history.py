@@ -167,7 +167,8 @@ def test_old_new_and_why_are_shown_and_nothing_is_written_unasked(
     assert run_propose("--results", results, "--thresholds", thresholds) == 0
     shown = capsys.readouterr().out
     assert "5 run(s) like 20260105T000000Z-0000" in shown
-    assert f"nothing was written; to write it: {command_line('thresholds', '--accept')}" in shown
+    again = command_line("thresholds", "--results", str(results), "--thresholds", str(thresholds), "--accept")
+    assert f"nothing was written; to write it: {again}" in shown
     (line,) = (line for line in shown.splitlines() if line.startswith("batch-1k      records_per_s"))
     assert "1,000" in line
     assert (thresholds / "mine.toml").read_text() == before

@@ -87,7 +87,7 @@ def test_published_figures_stand_beside_the_measured_ones_everywhere(beside_publ
 
 def test_no_run_is_recorded_as_a_reference(tmp_path: Path, document: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="published-benchmark is a reference: no run replaces"):
-        show(document, tmp_path, ROOT / "thresholds", profile="published-benchmark", accept=True)
+        show(document, tmp_path, ROOT / "thresholds", profile="published-benchmark", accept=True, accept_by="")
 
 
 def test_a_reference_is_judged_when_it_is_named_and_what_it_lacks_is_not_red(
