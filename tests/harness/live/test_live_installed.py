@@ -41,8 +41,8 @@ cpu_model = "none that there is"
 
 
 def interpreters() -> dict[str, str]:
-    """Return the Python of each release that is found here, by its number."""
-    found = {}
+    """Return the Python of each release that is found here, by its number: this one, and others."""
+    found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
     for release in ("3.11", "3.12", "3.13"):
         at = shutil.which(f"python{release}")
         pyenv = sorted((Path.home() / ".pyenv" / "versions").glob(f"{release}.*/bin/python"))
