@@ -164,6 +164,8 @@ class RatioCase(Case):
         """Why ratios that are not red do not keep the bounds clearly enough for PASS; empty where they do."""
         centre, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
         middle, error = centre.middle, centre.error
+        if error == math.inf:
+            return "one round has no error: more of them decide"
         if middle + error < least or middle - error > most:
             return f"{middle:.3g} lies beyond {least:g} .. {most:g}, but one of {self.looks} such ratios does by chance"
         if not (centre.keeps(least, 1) and centre.keeps(most, -1)):

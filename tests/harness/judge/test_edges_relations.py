@@ -17,6 +17,8 @@ from perfgate.judge.scenario_case import GateStopRule, judge_scenario, no_longer
 from perfgate.judge.statistics import error_factor
 from perfgate.model import (
     Consumers,
+    Fault,
+    FaultScenario,
     Load,
     Measurement,
     Outcome,
@@ -35,6 +37,7 @@ from tests.harness.judge.test_ranges import shape
 
 RATE, CPU = threshold("records_per_s", 1000.0), threshold("broker_cpu_us_per_record", 50.0)
 UNCAPPED = Load(kind="capped", rate=1e9)
+FAULT = Fault(kind="kill-leader")
 
 
 def of(rates: Sequence[float], name: str, load: Load = UNCAPPED, **changes: Any) -> Measurement:
@@ -66,6 +69,17 @@ def judged(held: PairRelation, fast: Sequence[float], slow: Sequence[float] | No
 def test_a_ratio_keeps_a_bound_by_its_error_or_breaks_it_by_that(ratios: tuple[float, ...], verdict: Verdict) -> None:
     """Three that are 0.02 apart have a median with an error of 0.0145."""
     assert judged(relation(2.0, at_most=4.0), [100.0 * ratio for ratio in ratios]).verdict is verdict
+
+
+@pytest.mark.parametrize("ratio", [1.0, 3.0, 5.0])
+def test_one_pair_of_rounds_decides_nothing(ratio: float) -> None:
+    """A fault is done once in the smoke tier, and its round counts by itself."""
+    rounds = {"fast": of([100.0 * ratio], "fast"), "slow": of([100.0], "slow")}
+    sides = {name: replace(one, scenario=FaultScenario.of(one.scenario, FAULT)) for name, one in rounds.items()}
+    found = judge_relation(relation(2.0, at_most=4.0), sides)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.judgements[0].measured == ratio
+    assert found.reasons == ("one round has no error: more of them decide",)
 
 
 @pytest.mark.parametrize(("low", "verdict"), [(1, Verdict.PASS), (2, Verdict.INCONCLUSIVE)])
