@@ -96,7 +96,8 @@ class SuiteEngine:
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         transport = self._transport.on(spec.scenario.link)
         transport = transport.first(spec.hosts) if spec.hosts else transport
-        backlog = not spec.scenario.load.sends
+        load = spec.scenario.load
+        backlog = not load.sends
         producers, consumers = (
             {} if backlog else self._system.producers_of(spec),
             self._system.consumers_of(spec),
@@ -113,7 +114,7 @@ class SuiteEngine:
         # Of other machines it would say nothing.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
-            generators.follow(CONSUME if backlog else PRODUCE, reads=backlog)
+            generators.follow(CONSUME if backlog else PRODUCE, reads=backlog, due=load.open_loop and not load.times_out)
             if works := spec.scenario.consumers is not None and spec.scenario.consumers.work_ms > 0:
                 generators.follow_lag(spec.scenario.groups)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)

@@ -51,6 +51,28 @@ def is_steady(history: Sequence[Progress], start: float) -> bool:
     return earlier > 0 and abs(recent - earlier) <= STEADY_WITHIN * earlier
 
 
+def is_even(history: Sequence[Progress]) -> bool:
+    """Whether a load that is due at times of its own has caught up with these, or waits as long as a second ago.
+
+    Partitions that have just been made stall for a moment, a few at a time, and the others keep an even rate meanwhile.
+    What was sent to them is acknowledged at once when they are there: in the window, if that opens too early.
+    """
+    if not history:
+        return False
+    last = history[-1]
+    middle = latest_before(history, last.at - STEADY_WINDOW_S)
+    first = latest_before(history, last.at - 2 * STEADY_WINDOW_S)
+    if middle is None or first is None:
+        return False
+    waits, waited = _waiting(last), _waiting(first)
+    caught_up = waits <= STEADY_WITHIN * (last.attempted - middle.attempted)
+    return caught_up or abs(waits - waited) <= STEADY_WITHIN * waited
+
+
+def _waiting(progress: Progress) -> int:
+    return progress.attempted - progress.done - progress.failed
+
+
 def has_stopped_growing(rates: Sequence[float], growth: float = GROWTH) -> bool:
     """Whether neither of the last two rates is more than `growth` times the best before it.
 
@@ -93,7 +115,7 @@ class Generators:
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
-        self._leading, self._reads = "", False
+        self._leading, self._reads, self._due = "", False, False
         self._groups = 0
         """Groups of consumers whose lag is followed."""
         self._lag: list[Behind] = []
@@ -139,9 +161,12 @@ class Generators:
         process.killed = True
         process.channel.kill()
 
-    def follow(self, leading: str, *, reads: bool = False) -> None:
-        """Take the rate of the processes whose name begins so for the load's; `reads`: of what is there."""
-        self._leading, self._reads = leading, reads
+    def follow(self, leading: str, *, reads: bool = False, due: bool = False) -> None:
+        """Take the rate of the processes whose name begins so for the load's.
+
+        `reads`: of what is there; `due`: records are due at times of their own, and brokers keep up with them.
+        """
+        self._leading, self._reads, self._due = leading, reads, due
 
     def follow_lag(self, groups: int) -> None:
         """Keep how far consumers of so many groups are behind the producers, at each report."""
@@ -162,6 +187,7 @@ class Generators:
             elapsed = time.monotonic() - start
             if last is not None and last.done:
                 steady = observer.settled() and is_steady(self._history, start)
+                steady = steady and (not self._due or is_even(self._history))
                 if steady or elapsed >= bound_s:
                     return steady
             if last is not None and last.failed and not last.done and elapsed >= min(bound_s, 2):

@@ -1,6 +1,7 @@
 """The pure parts of the load: schedule, warm-up, histograms, payloads, validity."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from perfgate.load.processes import has_grown, has_stopped_growing, is_steady
+from perfgate.load.processes import has_grown, has_stopped_growing, is_even, is_steady
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
@@ -88,6 +89,36 @@ def test_nothing_is_steady_without_acknowledgements_or_too_early() -> None:
     assert not is_steady([progress(t / 10, 0) for t in range(30)], 0.0)
     assert not is_steady([progress(t / 10, 100 * t) for t in range(9)], 0.0)
     assert not is_steady([], 0.0)
+
+
+def due(waiting: Callable[[int], int]) -> list[Progress]:
+    """Return reports of 1.3 s of 500 records/s, of which so many wait after each tenth of a second."""
+    return [Progress(at=t / 10, attempted=50 * t, done=50 * t - waiting(t), failed=0) for t in range(14)]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "even"),
+    [
+        (lambda t: 0, True),
+        (lambda t: min(37, 50 * t), True),  # 15 % of what half a second sends
+        (lambda t: 12 * t, False),
+        (lambda t: 12 * min(t, 9), False),
+        (lambda t: 12 * min(t, 9) if t < 13 else 30, True),
+        (lambda t: 40 * min(t, 2), True),  # 160 ms, ever since
+        (lambda t: 40 * min(t, 2) + 2 * t, False),
+    ],
+)
+def test_a_load_that_is_due_is_even_once_it_owes_no_more(waiting: Callable[[int], int], even: bool) -> None:
+    history = due(waiting)
+    assert is_even(history) is even
+    assert not is_even(history[:5])
+    assert not is_even([])
+
+
+def test_partitions_that_are_not_there_yet_leave_an_even_rate() -> None:
+    history = due(lambda t: 12 * t)  # of 24 of 100 partitions
+    assert is_steady(history, 0.0)
+    assert not is_even(history)
 
 
 def test_one_slice_without_growth_is_not_the_end_of_a_warm_up() -> None:
