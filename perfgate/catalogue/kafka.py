@@ -493,7 +493,7 @@ FAMILIES: tuple[Family, ...] = (
         "how long consumers work over what they are given: how far they fall behind, and how soon that is worked off",
         base=WORKING,
         full={
-            "work-half": {"consumers.work-ms": 1.5},
+            "work-half": {"consumers.work-ms": 3},
             "work-lognormal": {"consumers.work-sigma": 1},
             "work-batches": {"consumers.work-ms": 40, "consumers.work-per": "batch"},
             "work-pauses": {
@@ -502,15 +502,15 @@ FAMILIES: tuple[Family, ...] = (
                 "consumers.pauses": "true",
             },
             "work-commits": {"consumers.commit-records": 100},
-            "work-too-much": {"consumers.work-ms": 4},
+            "work-too-much": {"consumers.work-ms": 8},
         },
         says={
-            "work-half": "1.5 ms over each record: three members take twice as much as is sent",
-            "work-lognormal": "1.5 ms on average, lognormal with sigma 1",
+            "work-half": "3 ms over each record: three members take twice as much as is sent",
+            "work-lognormal": "3 ms on average, lognormal with sigma 1",
             "work-batches": "40 ms over each batch, however many records it has",
             "work-pauses": "1.2 s over each batch: partitions are paused meanwhile, and polled",
-            "work-commits": "1.5 ms over each record, and a commit every 100",
-            "work-too-much": "4 ms over each record: three members take 750/s of 1,000, and fall behind",
+            "work-commits": "3 ms over each record, and a commit every 100",
+            "work-too-much": "8 ms over each record: three members take 375/s of 500, and fall behind",
         },
     ),
     family(
