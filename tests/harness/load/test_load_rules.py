@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from perfgate.load.processes import has_grown, has_stopped_growing, is_even, is_steady
+from perfgate.load.processes import Generators, has_grown, has_stopped_growing, is_even, is_steady
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
@@ -25,7 +26,7 @@ from perfgate.model.histogram import (
     latency_metrics,
     merged,
 )
-from perfgate.model.load import Progress, Sent
+from perfgate.model.load import Observer, Progress, Sent
 from tests.harness.build import accounting, histogram, load_result, received, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)
@@ -119,6 +120,24 @@ def test_partitions_that_are_not_there_yet_leave_an_even_rate() -> None:
     history = due(lambda t: 12 * t)  # of 24 of 100 partitions
     assert is_steady(history, 0.0)
     assert not is_even(history)
+
+
+@pytest.mark.parametrize(("due", "after_s"), [(False, 1.0), (True, 3.0)])
+def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, after_s: float) -> None:
+    """A fifth of the partitions stalls for 2 s; what was sent to them is acknowledged at once then."""
+    transport, start = Mock(lead_s=0.0), float(int(time.monotonic()) - 10)
+    transport.start.return_value = {"producer-1": Mock()}
+    with Generators({"producer-1": {}}, transport) as generators:
+        generators.follow("producer", due=due)
+        heard = transport.start.call_args.args[1]
+        for eighth in range(40):
+            done = 60 * eighth - (12 * eighth if eighth < 16 else 0)
+            counts = {"attempted": 60 * eighth, "done": done, "failed": 0}
+            heard("producer-1", {"event": "progress", "at": start + eighth / 8, **counts})
+        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
+        assert generators.warm_up(start, 1e6, nothing)
+        assert generators.last is not None
+        assert generators.last.at - start == after_s
 
 
 def test_one_slice_without_growth_is_not_the_end_of_a_warm_up() -> None:
