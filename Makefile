@@ -41,9 +41,10 @@ takes.test := ARGS
 takes.test-slow := ARGS
 takes.bench := PART ARGS
 takes.catalogue := ARGS
+takes.reference :=
 takes.report := RUN
 
-targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue lint lock dist report clean
+targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue reference lint lock dist report clean
 .PHONY: $(targets)
 
 # What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
@@ -76,6 +77,7 @@ help:
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min, and what load hosts cost, 8 min   [PART=hosts] [ARGS="--rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations; [ARGS="RUN.json ..."]: and its figures'
+	@echo 'make reference   docs/reference again, from the code'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make dist    the package: wheel and sdist in dist/'
@@ -130,6 +132,9 @@ bench: $(VENV)/.dev
 
 catalogue: $(VENV)/.run
 	@$(PY) -m tests.scenarios.document $(ARGS)
+
+reference: $(VENV)/.run
+	@$(PY) -m tests.documents.reference
 
 lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }

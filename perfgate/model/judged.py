@@ -85,12 +85,19 @@ class Verdict(enum.Enum):
     """The seven outcomes; only PASS and IMPROVED are green, only REGRESSED and BROKEN are red."""
 
     PASS = "PASS"
+    """Within its limits."""
     IMPROVED = "IMPROVED"
+    """Better than its baseline by more than the tolerance, in valid rounds."""
     MISSING = "MISSING"
+    """No threshold is stored for this target and machine; relations and validity are judged all the same."""
     INCONCLUSIVE = "INCONCLUSIVE"
+    """Too noisy to tell, too good to be believed, brokers still warming up, or another machine than the thresholds'."""
     INVALID = "INVALID"
+    """The load was not valid: the generator was the limit, records are unaccounted for, or the target was not well."""
     REGRESSED = "REGRESSED"
+    """Beyond its limit in two looks, and not by chance; or a paced load that brokers did not take."""
     BROKEN = "BROKEN"
+    """Brokers failed: one died, sends failed, or acknowledged records are lost."""
 
     @property
     def green(self) -> bool:
@@ -183,11 +190,17 @@ class Effect(enum.Enum):
     """What a change does to a scenario; only SAME and FASTER are green."""
 
     BROKEN = "BROKEN"
+    """Sends fail, records are lost or brokers end, with the change and not without it."""
     SLOWER = "SLOWER"
+    """Off zero on the bad side by more than chance brings in 1 of 1,000 comparisons."""
     FASTER = "FASTER"
+    """The same on the good side."""
     SAME = "SAME"
+    """The 95 % interval lies within the margin either way."""
     INCONCLUSIVE = "INCONCLUSIVE"
+    """The budget is spent, and neither can be told."""
     INVALID = "INVALID"
+    """A load was not valid; the reason says which side."""
 
     @property
     def green(self) -> bool:
@@ -274,23 +287,24 @@ class ComparisonOutcome:
 
 
 class ExitCode(enum.IntEnum):
-    """How a run ended, for CI; :func:`perfgate.judge.run_end.ending` decides it. Other codes are pytest's own.
-
-    ENDED_EARLY: wrong usage, or interrupted. UNDECIDED: nothing is red, but something was inconclusive, invalid, not
-    measured to its end, or judged against nothing. NOT_RECORDED: nothing is red, and run.json could not be written; or
-    green, and a report could not be written. LEFT_BEHIND: not all that was changed on real brokers could be put back;
-    this comes before any verdict. UNHEALTHY: nothing is red, but measuring stopped since real brokers were no longer
-    healthy. ERROR: nothing is red, but an error of the suite or a plugin kept the run from its verdict.
-    """
+    """How a run ended, for CI; :func:`perfgate.judge.run_end.ending` decides it. Other codes are pytest's own."""
 
     GREEN = 0
+    """All that was judged is within its limits."""
     RED = 1
+    """Something is REGRESSED, SLOWER or BROKEN."""
     ENDED_EARLY = 2
+    """Wrong usage, brokers that cannot be had, or interrupted; one line says what to do."""
     NOT_RECORDED = 3
+    """Nothing is red, and run.json could not be written; or green, and a report could not be written."""
     UNDECIDED = 6
+    """Nothing is red, but something was inconclusive, invalid, not measured to its end, or judged against nothing."""
     LEFT_BEHIND = 7
+    """Not all that was changed on real brokers could be put back; this comes before any verdict."""
     UNHEALTHY = 8
+    """Nothing is red, but measuring stopped since real brokers were no longer healthy."""
     ERROR = 9
+    """Nothing is red, but an error of the suite or a plugin kept the run from its verdict."""
 
 
 UNFINISHED: Mapping[int, str] = {

@@ -28,6 +28,34 @@ USUAL_PARTITIONS = 300
 USUAL_TOPICS = 10
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+TABLES = ("zones", "limits", "broker-config", "prometheus", "faults")
+OF_EVERY_SYSTEM: Mapping[str, str] = {
+    "name": "what results and thresholds call it (default: the file's name)",
+    "cluster-id": "required id of the cluster; left out: any",
+    "brokers": "required number of brokers; left out: any number",
+    "profile": "the thresholds file that it is held against, whatever the machine",
+    "insecure": "true: a password or token may go in clear text",
+    "on-this-host": "true: they share this machine's cores (default: by their addresses)",
+    "dedicated": "true: they have no other load while a run lasts, so that what they fail to do is BROKEN",
+}
+"""Keys that stand above all tables, with their meaning."""
+LIMITS: Mapping[str, str] = {
+    "bytes": "most that a run writes, replicas counted, as in `60 GB`; required",
+    "mib-per-s": "most that it writes in a second, replicas counted (MiB); required",
+    "read-mib-per-s": "most that its consumers read in a second (MiB)",
+    "partitions": f"most partitions of a round's topics, replicas counted (default: {USUAL_PARTITIONS})",
+    "minutes": "a run is stopped after so long",
+    "produce-error-rate": "share of sends that may fail before a run stops (default: 0)",
+    "transactions": "true: it may write in transactions, whose ids brokers keep for days",
+    "time-outs": "true: scenarios may run that offer more than the brokers take",
+}
+BROKER_CONFIG: Mapping[str, str] = {"allowed": "true: a change may set dynamic settings of brokers, and puts them back"}
+FAULTS: Mapping[str, str] = {
+    **{action: f"command that does it to {{broker}} at {{host}}:{{port}}: {action}" for action in ACTIONS},
+    "timeout-s": f"how long a command may take (s; default: {FAULT_TIMEOUT_S:g})",
+    "brokers": "ids of brokers that faults may take away (default: any)",
+    "two-down": "true: two may be away at once",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

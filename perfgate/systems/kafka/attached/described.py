@@ -13,13 +13,18 @@ from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
-from perfgate.model.target import ACTIONS
 from perfgate.systems.attached.stated import as_stated, is_elsewhere, resolved
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
+    BROKER_CONFIG,
     CLEAR_URL,
     FAULT_TIMEOUT_S,
+    FAULTS,
+    LIMITS,
     MOST_BROKERS,
+    OF_EVERY_SYSTEM,
+    TABLES,
+    USUAL_TOPICS,
     Described,
     Table,
     faults_of,
@@ -31,16 +36,26 @@ from perfgate.systems.kafka.attached.client_settings import inlined, refuse_unkn
 from perfgate.systems.kafka.attached.java_properties import Convert, Translated, read_properties, translated
 from perfgate.systems.kafka.client import iam
 
-_LEGAL = {
-    "": "system name bootstrap-servers cluster-id brokers insecure profile kafka-version on-this-host dedicated "
-    "topic-prefix client zones limits broker-config prometheus faults",
-    "zones": "cross-zone",
-    "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
-    "limits": "bytes mib-per-s read-mib-per-s topics partitions minutes under-replicated-partitions produce-error-rate "
-    "transactions time-outs",
-    "broker-config": "allowed",
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "system": "kafka, or left out",
+        "bootstrap-servers": "host:port of brokers to begin with, with commas between them",
+        "kafka-version": "the brokers' release, where they do not say it (from 4.0 on)",
+        **OF_EVERY_SYSTEM,
+        "topic-prefix": "in front of the names of topics, groups and transactional ids",
+        "client": "librdkafka's settings, in quotes, or `properties-file` of a Java client; secrets by `env` or `file`",
+    },
+    "zones": {"cross-zone": "bootstrap servers that clients of the cross-zone scenarios use"},
+    "limits": {
+        **LIMITS,
+        "topics": f"most topics of a round (default: {USUAL_TOPICS})",
+        "under-replicated-partitions": "as many may be while a run goes on, anywhere in the cluster (default: 0)",
+    },
+    "broker-config": BROKER_CONFIG,
+    "faults": FAULTS,
 }
-LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
+"""The keys of each table, "" for what stands above all, with their meaning."""
+LEGAL: Mapping[str, Sequence[str]] = {**KEYS, "": (*KEYS[""], *TABLES)}
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"

@@ -13,13 +13,18 @@ from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
-from perfgate.model.target import ACTIONS, PREFIX
+from perfgate.model.target import PREFIX
 from perfgate.systems.attached.stated import is_elsewhere, resolved
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
+    BROKER_CONFIG,
     CLEAR_URL,
     FAULT_TIMEOUT_S,
+    FAULTS,
+    LIMITS,
     MOST_BROKERS,
+    OF_EVERY_SYSTEM,
+    TABLES,
     Described,
     Table,
     faults_of,
@@ -30,19 +35,30 @@ from perfgate.systems.attached.target_file import (
 from perfgate.systems.pulsar.client.http import token_of
 from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
 
-_LEGAL = {
-    "": "system name service-url admin-url tenant namespace-prefix cluster brokers bookies durability insecure profile "
-    "on-this-host dedicated client zones limits broker-config prometheus faults",
-    "zones": "cross-zone",
-    "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
-    "limits": "bytes mib-per-s read-mib-per-s partitions minutes produce-error-rate transactions time-outs",
-    "broker-config": "allowed",
-}
-LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
 TOKEN = "token"
 FLAGS = ("tlsAllowInsecureConnection", "tlsHostnameVerificationEnable")
 FILES = ("tlsTrustCertsFilePath", "tlsCertificateFilePath", "tlsKeyFilePath")
 CLIENT = (TOKEN, "authPlugin", "authParams", *FILES, *FLAGS)
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "system": "pulsar",
+        "service-url": "pulsar:// or pulsar+ssl:// and host:port of brokers, with commas between them",
+        "admin-url": "http:// or https:// and host:port of the brokers' admin interface, with commas between them",
+        "tenant": "the tenant in which a run makes its namespace, and removes it; required",
+        "namespace-prefix": "in front of the namespace's name",
+        "cluster": "required name of the cluster; left out: any",
+        "bookies": "required number of bookies; left out: any number",
+        "durability": "`fsync` or `page cache`: journalSyncData of the bookies, which nobody tells",
+        **{key: words for key, words in OF_EVERY_SYSTEM.items() if key != "cluster-id"},
+        "client": f"{', '.join(CLIENT)}; secrets by `env` or `file`",
+    },
+    "zones": {"cross-zone": "service URL that clients of the cross-zone scenarios use"},
+    "limits": LIMITS,
+    "broker-config": BROKER_CONFIG,
+    "faults": FAULTS,
+}
+"""The keys of each table, "" for what stands above all, with their meaning."""
+LEGAL: Mapping[str, Sequence[str]] = {**KEYS, "": (*KEYS[""], *TABLES)}
 """What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
 DURABILITIES = ("page cache", "fsync")
 """How far a message's bytes are on a bookie when it is acknowledged: journalSyncData=false, or true."""

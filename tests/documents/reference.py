@@ -1,0 +1,291 @@
+"""docs/reference, made from the code by `make reference`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from pathlib import Path
+from textwrap import fill
+from types import ModuleType
+from typing import Any, cast
+
+import pytest
+
+from perfgate.fixtures.change_file import COMMANDS
+from perfgate.fixtures.command_line import PREFIX, TIERS, pytest_addoption
+from perfgate.fixtures.keys import INI, KEYS
+from perfgate.model import declared, faults, judged
+from perfgate.model.changes import PATHS, SCOPES, not_of, read_value
+from perfgate.model.compared import MAY_DECIDE
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.loads import base
+from perfgate.model.metrics import METRICS
+from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System
+from perfgate.systems.kafka.attached.described import KEYS as KAFKA_KEYS
+from perfgate.systems.pulsar.attached.described import KEYS as PULSAR_KEYS
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "reference"
+WIDTH = 100
+MADE = "<!-- Made from the code by `make reference`: change it there. -->\n"
+DECLARED = (
+    declared.Scenario,
+    declared.Part,
+    base.Load,
+    declared.TopicSpec,
+    declared.Payload,
+    declared.Keys,
+    declared.Consumers,
+    declared.Crowd,
+    declared.ClusterSpec,
+    faults.FaultScenario,
+    faults.Fault,
+)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield a table's lines; a bar in a cell is no border."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(str(cell).replace('|', chr(92) + '|').strip() for cell in row)} |"
+    yield ""
+
+
+def said(text: str) -> str:
+    """Return a paragraph in lines of the documents' width."""
+    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def in_one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)).strip()
+
+
+def notes_of(module: ModuleType, name: str) -> dict[str, str]:
+    """Return what stands below each attribute of a class of the module."""
+    tree = ast.parse(inspect.getsource(module))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    found = {}
+    for stated, below in pairwise(body):
+        target = stated.target if isinstance(stated, ast.AnnAssign) else None
+        if isinstance(stated, ast.Assign):
+            (target,) = cast(list[ast.Name], stated.targets)
+        if isinstance(target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            found[target.id] = in_one_line(str(below.value.value))
+    return found
+
+
+def options() -> Iterator[str]:
+    """Yield the options of the gate."""
+    told: list[tuple[str, str, str]] = []
+
+    class Told:
+        """In place of pytest's parser."""
+
+        def getgroup(self, _: str) -> Told:
+            return self
+
+        def addoption(self, name: str, *, help: str, metavar: str = "", action: str = "store", **_: Any) -> None:
+            value = "" if action == "store_true" else metavar or name.removeprefix(PREFIX).upper()
+            told.append((name.removeprefix(PREFIX), value, help.replace("%%", "%")))
+
+    pytest_addoption(cast(pytest.Parser, Told()))
+    yield "# Options of the gate\n"
+    yield f"The command has them as they stand here; pytest itself has each as `{PREFIX}NAME`.\n"
+    yield from table(("option", "value", "what it does"), ((f"`--{name}`", value, text) for name, value, text in told))
+    yield "## Keys of pytest.ini\n"
+    yield said(
+        f"`{INI} = true` loads the gate. A path is relative to the folder of pytest.ini, one of the command "
+        "line to the working folder."
+    )
+    yield from table(("key", "what it states"), ((f"`{INI}_{name}`", text) for name, text in KEYS.items()))
+    yield "## Tiers\n"
+    tiers = TIERS.values()
+    head = ("tier", "rounds", "window (s)", "warm-up of a round, at most (s)", "warm-up of brokers, at most (s)")
+    yield from table(
+        head, ((one.name, one.rounds, one.window_s, one.warmup_max_s, one.broker_warmup_s) for one in tiers)
+    )
+
+
+def scenario_fields() -> Iterator[str]:
+    """Yield the fields of a scenario's declaration, and the paths that change them."""
+    yield "# Fields of a scenario\n"
+    yield said(
+        "What a family's declaration states ([own scenarios](../first-run.md)), and below the paths by which "
+        "a family, a change file and `--set` change them."
+    )
+    for kind in DECLARED:
+        module = inspect.getmodule(kind)
+        assert module is not None
+        notes = notes_of(module, kind.__name__)
+        inherited = {one.name for base_ in kind.__mro__[1:] if base_ in DECLARED for one in fields(base_)}
+        yield f"## {kind.__name__}\n"
+        yield in_one_line(inspect.getdoc(kind) or "") + "\n"
+        yield from table(
+            ("field", "type", "default", "meaning"),
+            (
+                (f"`{one.name}`", f"`{one.type}`", _default(one), notes.get(one.name, ""))
+                for one in fields(kind)
+                if one.name not in inherited
+            ),
+        )
+    yield "## Paths\n"
+    scopes = dict.fromkeys(scope for of in SCOPES.values() for scope in of)
+    yield said(f"{', '.join(f'`{scope}.<setting>`' for scope in scopes)} take any setting of the system, and these:")
+    yield from table(("path", "of", "legal"), ((f"`{path}`", _systems(path), _legal(path)) for path in PATHS))
+
+
+def _default(field: Any) -> str:
+    if field.default is MISSING:
+        return "" if field.default_factory is MISSING else "`()`"
+    value = field.default
+    return f"`{type(value).__name__}()`" if type(value) in DECLARED else f"`{value!r}`"
+
+
+def _systems(path: str) -> str:
+    return ", ".join(SYSTEM_NAMES[system] for system in SYSTEMS if not not_of(system, path))
+
+
+def _legal(path: str) -> str:
+    """Return what is legal there, in the words in which a wrong value is refused."""
+    return "; ".join(dict.fromkeys(_refused(path, system) for system in SYSTEMS if not not_of(system, path)))
+
+
+def _refused(path: str, system: System) -> str:
+    for wrong in ("-", "*", ()):
+        try:
+            read_value(path, wrong, system)
+        except ConfigurationError as refused:
+            words = in_one_line(str(refused)).rpartition("legal: ")[2].removeprefix(path).removeprefix(" =").strip()
+            return words.replace(f"{wrong!r} ", "", 1).removeprefix("must be ").removeprefix("must ")
+    raise AssertionError(f"{path} takes everything")
+
+
+def files() -> Iterator[str]:
+    """Yield the keys of target files and change files."""
+    yield "# Target file and change file\n"
+    yield said(
+        "Both are TOML, read strictly: an unknown key is an error that names the legal ones. Worked examples "
+        "lie in [examples/targets](../../examples/targets) and [changes](../../changes)."
+    )
+    for system, keys in (("kafka", KAFKA_KEYS), ("pulsar", PULSAR_KEYS)):
+        yield f"## Target file of {SYSTEM_NAMES[system]}\n"
+        rows = [
+            (f"`[{name}]`" if name else "", f"`{key}`", text) for name, own in keys.items() for key, text in own.items()
+        ]
+        yield from table(("table", "key", "meaning"), rows)
+    yield "`[prometheus]` is in [targets.md](../targets.md#brokers-cpu-and-health-from-prometheus).\n"
+    yield "## Change file\n"
+    commands = ", ".join(f"`{one}`" for one in COMMANDS)
+    yield said(
+        "`name` says in a few words what changes. `pairs = true` starts a cluster of each side, and more of them. "
+        "Every path of [a scenario](scenario-fields.md#paths) but those of `record` and `load` is a key of the table "
+        f"of its first word. `[target] file` names another cluster. `[commands]` has {commands}."
+    )
+
+
+def metrics() -> Iterator[str]:
+    """Yield the metrics."""
+    yield "# Metrics\n"
+    yield said(
+        "Each may have a threshold, a relation and a ratio to a reference. What decides a comparison unless "
+        "`--on` says otherwise follows from the load: a rate where brokers are given as much as they take, "
+        "the 99th percentile where records are due at times of their own."
+    )
+    rows = (
+        (f"`{one.name}`", one.unit, one.better, "yes" if one.name in MAY_DECIDE else "", one.label)
+        for one in METRICS.values()
+    )
+    yield from table(("metric", "unit", "better", "may be named by --on", "meaning"), rows)
+
+
+def verdicts() -> Iterator[str]:
+    """Yield the verdicts and exit codes."""
+    yield "# Verdicts and exit codes\n"
+    yield "Of several verdicts the worst counts: " + ", ".join(judged.SEVERITY) + ".\n"
+    for title, kind in (("Verdicts of the gate", judged.Verdict), ("Effects of a comparison", judged.Effect)):
+        yield f"## {title}\n"
+        notes = notes_of(judged, kind.__name__)
+        rows = ((one.value, _colour(one), notes[one.name]) for one in cast(Iterable[Any], kind))
+        yield from table(("verdict", "colour", "meaning"), rows)
+    yield "## Exit codes\n"
+    notes = notes_of(judged, "ExitCode")
+    yield from table(("code", "meaning"), ((int(code), notes[code.name]) for code in judged.ExitCode))
+    yield "What a job makes of each is in [nightly.md](../nightly.md#5-what-the-job-says).\n"
+
+
+def _colour(verdict: Any) -> str:
+    return "green" if verdict.green else "red" if verdict.red else "neither"
+
+
+def run_json() -> Iterator[str]:
+    """Yield the parts of run.json."""
+    schema = json.loads((ROOT / "docs" / "run.schema.json").read_text())
+    yield "# run.json\n"
+    yield said(
+        "All figures of all rounds, and every verdict with its reasons; [its schema](../run.schema.json) is "
+        "made from the types that write and read it. Readers skip keys that they do not know."
+    )
+    yield "## The document\n"
+    yield from table(("key", "type", "meaning"), _properties(schema))
+    for name, stated in sorted(schema["$defs"].items()):
+        if "properties" in stated:
+            yield f"## {name}\n"
+            if stated.get("description"):
+                yield in_one_line(stated["description"]) + "\n"
+            yield from table(("key", "type", "meaning"), _properties(stated))
+
+
+def _properties(stated: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name, one in stated["properties"].items():
+        yield f"`{name}`", _type(one), in_one_line(one.get("description", ""))
+
+
+def _type(one: Mapping[str, Any]) -> str:
+    if "$ref" in one:
+        name = one["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in one:
+        return ", ".join(f"`{value}`" for value in one["enum"])
+    if "const" in one:
+        return f"`{one['const']}`"
+    if "anyOf" in one:
+        return " or ".join(map(_type, one["anyOf"]))
+    kind = one.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(one['items'])}" if "items" in one else "list"
+    values = one.get("additionalProperties")
+    return f"object of {_type(values)}" if kind == "object" and isinstance(values, Mapping) else str(kind)
+
+
+PAGES = {
+    "options.md": options,
+    "scenario-fields.md": scenario_fields,
+    "files.md": files,
+    "metrics.md": metrics,
+    "verdicts.md": verdicts,
+    "run-json.md": run_json,
+}
+
+
+def current(name: str) -> str:
+    """Return a page as it should be now."""
+    return "\n".join([MADE, *PAGES[name]()])
+
+
+def main() -> None:
+    """Write the pages."""
+    ArgumentParser(prog="make reference", description=__doc__).parse_args()
+    FOLDER.mkdir(exist_ok=True)
+    for name in PAGES:
+        (FOLDER / name).write_text(current(name))
+
+
+if __name__ == "__main__":
+    main()
