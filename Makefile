@@ -42,9 +42,10 @@ takes.test-slow := ARGS
 takes.bench := PART ARGS
 takes.catalogue := ARGS
 takes.reference :=
+takes.docs :=
 takes.report := RUN
 
-targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue reference lint lock dist report clean
+targets := help doctor gate compare side-by-side clean-up baseline thresholds pairs history capacity fetch test test-slow bench catalogue reference docs lint lock dist report clean
 .PHONY: $(targets)
 
 # What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
@@ -78,6 +79,7 @@ help:
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations; [ARGS="RUN.json ..."]: and its figures'
 	@echo 'make reference   docs/reference again, from the code'
+	@echo 'make docs    the documents as a site that opens from disk, with search: docs/_build/index.html'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make dist    the package: wheel and sdist in dist/'
@@ -135,6 +137,9 @@ catalogue: $(VENV)/.run
 
 reference: $(VENV)/.run
 	@$(PY) -m tests.documents.reference
+
+docs: $(VENV)/.dev
+	@$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build && echo 'docs/_build/index.html'
 
 lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }

@@ -172,7 +172,7 @@ def files() -> Iterator[str]:
     yield "# Target file and change file\n"
     yield said(
         "Both are TOML, read strictly: an unknown key is an error that names the legal ones. Worked examples "
-        "lie in [examples/targets](../../examples/targets) and [changes](../../changes)."
+        "lie in [examples/targets](../../examples/targets/scram.toml) and [changes](../../changes/linger-5.toml)."
     )
     for system, keys in (("kafka", KAFKA_KEYS), ("pulsar", PULSAR_KEYS)):
         yield f"## Target file of {SYSTEM_NAMES[system]}\n"
@@ -250,7 +250,7 @@ def _properties(stated: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _type(one: Mapping[str, Any]) -> str:
     if "$ref" in one:
         name = one["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        return f"[{name}](verdicts.md)" if name in ("Verdict", "Effect") else f"[{name}](#{name.lower()})"
     if "enum" in one:
         return ", ".join(f"`{value}`" for value in one["enum"])
     if "const" in one:
@@ -264,6 +264,57 @@ def _type(one: Mapping[str, Any]) -> str:
     return f"object of {_type(values)}" if kind == "object" and isinstance(values, Mapping) else str(kind)
 
 
+SAID = {
+    "Refused": (
+        "Nothing was started; exit code 2.",
+        ("ConfigurationError", "StartRefusedError"),
+    ),
+    "The target failed": (
+        "The run ends, or goes on without the scenario. What brokers did is BROKEN or REGRESSED.",
+        ("TargetError", "LimitReachedError", "InterferedError", "BrokersFailedError", "TopicRefusedError"),
+    ),
+    "A round does not count": (
+        "The scenario is INVALID where too few others are left; what brokers did wrong is red.",
+        ("Flaw", "of_generator", "of_brokers"),
+    ),
+}
+"""What is said by a call of one of these, which takes its text first."""
+LEAST_WORDS = 3
+"""Below that a text is a frame for another's."""
+
+
+def messages() -> Iterator[str]:
+    """Yield the messages that a user can meet."""
+    yield "# Messages\n"
+    yield said(
+        "What a run can say besides its verdicts, to be found by a search of this page; `…` stands for a name or a "
+        "figure. Each says what to do; the heading is the part of the program that says it."
+    )
+    for title, (about, calls) in SAID.items():
+        yield f"## {title}\n"
+        yield said(about)
+        for path in sorted((ROOT / "perfgate").rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            if texts := sorted({text for text in _said_by(tree, calls) if len(text.split()) >= LEAST_WORDS}):
+                yield f"### {re.split(r'[.:;]', in_one_line(ast.get_docstring(tree) or path.stem))[0]}\n"
+                yield from (f"- {text}" for text in texts)
+                yield ""
+
+
+def _said_by(tree: ast.Module, calls: Sequence[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls and node.args:
+            yield in_one_line(re.sub(r"([<>*_`])", r"\\\1", _template(node.args[0])))
+
+
+def _template(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_template, node.values))
+    return _template(node.left) + _template(node.right) if isinstance(node, ast.BinOp) else "…"
+
+
 PAGES = {
     "options.md": options,
     "scenario-fields.md": scenario_fields,
@@ -271,6 +322,7 @@ PAGES = {
     "metrics.md": metrics,
     "verdicts.md": verdicts,
     "run-json.md": run_json,
+    "messages.md": messages,
 }
 
 
