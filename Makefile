@@ -79,7 +79,7 @@ help:
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations; [ARGS="RUN.json ..."]: and its figures'
 	@echo 'make reference   docs/reference again, from the code'
-	@echo 'make docs    the documents as a site that opens from disk, with search: docs/_build/index.html'
+	@echo 'make docs    the documents as a site that opens from disk, with search: docs/_build/docs/index.html'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make dist    the package: wheel and sdist in dist/'
@@ -139,7 +139,7 @@ reference: $(VENV)/.run
 	@$(PY) -m tests.documents.reference
 
 docs: $(VENV)/.dev
-	@$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build && echo 'docs/_build/index.html'
+	@$(PY) -m sphinx -q -W --keep-going -b html -c docs . docs/_build && echo 'docs/_build/docs/index.html'
 
 lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }

@@ -15,10 +15,12 @@ from textwrap import fill
 from types import ModuleType
 from typing import Any, cast
 
-import pytest
+from click.testing import CliRunner
 
 from perfgate.fixtures.change_file import COMMANDS
-from perfgate.fixtures.command_line import PREFIX, TIERS, pytest_addoption
+from perfgate.fixtures.command_line import PREFIX, TIERS, declarations
+from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
+from perfgate.fixtures.commands import PROGRAM, group
 from perfgate.fixtures.keys import INI, KEYS
 from perfgate.model import declared, faults, judged
 from perfgate.model.changes import PATHS, SCOPES, not_of, read_value
@@ -81,24 +83,17 @@ def notes_of(module: ModuleType, name: str) -> dict[str, str]:
     return found
 
 
-def options() -> Iterator[str]:
-    """Yield the options of the gate."""
-    told: list[tuple[str, str, str]] = []
-
-    class Told:
-        """In place of pytest's parser."""
-
-        def getgroup(self, _: str) -> Told:
-            return self
-
-        def addoption(self, name: str, *, help: str, metavar: str = "", action: str = "store", **_: Any) -> None:
-            value = "" if action == "store_true" else metavar or name.removeprefix(PREFIX).upper()
-            told.append((name.removeprefix(PREFIX), value, help.replace("%%", "%")))
-
-    pytest_addoption(cast(pytest.Parser, Told()))
-    yield "# Options of the gate\n"
+def command_line() -> Iterator[str]:
+    """Yield the subcommands, each as its --help has it, and all options of the gate."""
+    yield "# Command line\n"
+    yield f"```text\n{_help()}```\n"
+    for name in SUBCOMMANDS:
+        yield f"## {name}\n"
+        yield f"```text\n{_help(name)}```\n"
+    yield "## All options of the gate\n"
     yield f"The command has them as they stand here; pytest itself has each as `{PREFIX}NAME`.\n"
-    yield from table(("option", "value", "what it does"), ((f"`--{name}`", value, text) for name, value, text in told))
+    rows = ((f"`{name}`", one.metavar if one.value else "", one.text) for name, one in declarations().items())
+    yield from table(("option", "value", "what it does"), rows)
     yield "## Keys of pytest.ini\n"
     yield said(
         f"`{INI} = true` loads the gate. A path is relative to the folder of pytest.ini, one of the command "
@@ -111,6 +106,11 @@ def options() -> Iterator[str]:
     yield from table(
         head, ((one.name, one.rounds, one.window_s, one.warmup_max_s, one.broker_warmup_s) for one in tiers)
     )
+
+
+def _help(*command: str) -> str:
+    """Return what --help prints, at the width of a terminal of 80 columns."""
+    return CliRunner().invoke(group, [*command, "--help"], prog_name=PROGRAM, terminal_width=80).output
 
 
 def scenario_fields() -> Iterator[str]:
@@ -316,7 +316,7 @@ def _template(node: ast.expr) -> str:
 
 
 PAGES = {
-    "options.md": options,
+    "command-line.md": command_line,
     "scenario-fields.md": scenario_fields,
     "files.md": files,
     "metrics.md": metrics,
