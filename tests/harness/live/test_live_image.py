@@ -134,8 +134,8 @@ def test_the_gate_of_the_compose_file_measures_its_brokers(brokers: str, volumes
     ended = docker("run", *volumes, *mounted(brokers), IMAGE, "gate", *target, *short)
     script = "import pathlib; print(pathlib.Path('results/latest/run.json').read_text())"
     run: dict[str, Any] = json.loads(done("run", *volumes, "--entrypoint=python", IMAGE, "-c", script))
-    assert [one["name"] for one in run["scenarios"]] == ["acks-all"], ended.stdout + ended.stderr
-    assert run["scenarios"][0]["accounting"]["acked"] > 0
+    measured = {one["name"]: one for one in run["scenarios"]}
+    assert measured["acks-all"]["accounting"]["acked"] > 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.slow
