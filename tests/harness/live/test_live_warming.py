@@ -27,6 +27,7 @@ broker_cpu_us_per_record = { baseline = 1e6, tolerance = 0.5 }
 """Thresholds that any broker keeps, a cold one too."""
 
 
+@pytest.mark.slow
 def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Path) -> None:
     (tmp_path / "easy.toml").write_text(EASY)
     (tmp_path / "relations.toml").write_text("")
