@@ -240,14 +240,18 @@ def _row(*cells: str) -> str:
 def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what `runs`, as run.json has them, measured, as MEASURED has it without machine and commands.
 
-    A scenario's metric is the median of the runs' values; rounds that are INVALID or BROKEN bring none.
+    A scenario's metric is the median of the runs' values; rounds that are INVALID or BROKEN bring none, nor do those of
+    a metric that is not valid.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     relations: dict[str, dict[str, list[Any]]] = defaultdict(lambda: {"ratios": [], "verdicts": []})
     for run in runs:
         for scenario in run["scenarios"]:
             if scenario["verdict"] not in UNSOUND:
+                spoilt = {name for one in scenario["rounds"] for flaw in one["flaws"] for name in flaw["metrics"]}
                 for name, _ in (*SHOWN, *SHOWN_WHERE_HELD):
+                    if name.partition(".")[0] in spoilt:
+                        continue
                     if (value := scenario["metrics"].get(name, {}).get("value")) is not None:
                         values[scenario["name"]][name].append(value)
         for held in (*run["relations"], *run["ranges"]):

@@ -29,7 +29,9 @@ def test_the_page_is_what_the_declarations_say() -> None:
 
 def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held() -> None:
     def run(rate: float, ratio: float | None, held: str, verdict: str = "GREEN") -> dict[str, Any]:
-        entry = {"name": "replicas-3", "verdict": verdict, "metrics": {"records_per_s": {"value": rate}}}
+        metrics = {"records_per_s": {"value": rate}, "latency_ms.p99": {"value": 78.8}}
+        late: dict[str, Any] = {"flaws": [{"metrics": ["latency_ms"]}]}
+        entry = {"name": "replicas-3", "verdict": verdict, "metrics": metrics, "rounds": [{"flaws": []}, late]}
         return {
             "scenarios": [entry],
             "relations": [{"name": "replicas-rate", "ratio": ratio, "verdict": held}],
