@@ -23,6 +23,7 @@ from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 IMAGE, NAME = f"{images.REPOSITORY}/gate:local", "kafka-perf-gate-test-image"
 COMPOSE = YAML(typ="safe").load(ROOT / "deploy" / "compose.yaml")
+TARGET = ("--target", "deploy/target.toml")
 THERE_WITHIN_S = 120
 
 
@@ -121,17 +122,23 @@ def mounted(network: str) -> list[str]:
     return [f"--network={network}", f"--volume={ROOT / 'deploy'}:/work/deploy:ro"]
 
 
+def told_of_well_brokers(network: str, volumes: tuple[str, ...]) -> str:
+    """Return what the doctor says of the brokers once a run can start there."""
+    until = time.monotonic() + THERE_WITHIN_S
+    while (told := docker("run", *volumes, *mounted(network), IMAGE, "doctor", *TARGET)).returncode:
+        if time.monotonic() > until:
+            pytest.fail(told.stdout + told.stderr + docker("logs", f"{network}-kafka-1").stdout[-2000:])
+        time.sleep(1)
+    return told.stdout
+
+
 @pytest.mark.slow
 def test_the_gate_of_the_compose_file_measures_its_brokers(brokers: str, volumes: tuple[str, ...]) -> None:
-    target, until = ("--target", "deploy/target.toml"), time.monotonic() + THERE_WITHIN_S
-    while (told := docker("run", *volumes, *mounted(brokers), IMAGE, "doctor", *target)).returncode:
-        if time.monotonic() > until:
-            logs = docker("logs", f"{brokers}-kafka-1")
-            pytest.fail(told.stdout + told.stderr + logs.stdout[-2000:] + logs.stderr[-2000:])
-        time.sleep(1)
-    assert "brokers        3, Kafka 4" in told.stdout
+    told = told_of_well_brokers(brokers, volumes)
+    assert re.search(r"ok +brokers +3, Kafka", told), told
+    assert re.search(r"ok +topics +kpg-\* may be made", told), told
     short = ("--rounds=2", "--window=1", "--broker-warmup=0", "--relations-only", "-k", "acks-all")
-    ended = docker("run", *volumes, *mounted(brokers), IMAGE, "gate", *target, *short)
+    ended = docker("run", *volumes, *mounted(brokers), IMAGE, "gate", *TARGET, *short)
     script = "import pathlib; print(pathlib.Path('results/latest/run.json').read_text())"
     run: dict[str, Any] = json.loads(done("run", *volumes, "--entrypoint=python", IMAGE, "-c", script))
     measured = {one["name"]: one for one in run["scenarios"]}
@@ -140,7 +147,8 @@ def test_the_gate_of_the_compose_file_measures_its_brokers(brokers: str, volumes
 
 @pytest.mark.slow
 def test_the_doctor_tells_of_real_brokers_that_lack_one(brokers: str, volumes: tuple[str, ...]) -> None:
+    told_of_well_brokers(brokers, volumes)
     done("rm", "--force", "--volumes", f"{brokers}-kafka-3")
-    ended = docker("run", *volumes, *mounted(brokers), IMAGE, "doctor", "--target", "deploy/target.toml")
+    ended = docker("run", *volumes, *mounted(brokers), IMAGE, "doctor", *TARGET)
     assert ended.returncode == 2
     assert re.search(r"lacks +addresses +no connection to kafka-3:9092", ended.stdout), ended.stdout
