@@ -72,8 +72,12 @@ def in_one_line(text: str) -> str:
 def notes_of(module: ModuleType, name: str) -> dict[str, str]:
     """Return what stands below each attribute of a class of the module."""
     tree = ast.parse(inspect.getsource(module))
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    found = {}
+    return notes_in(next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name))
+
+
+def notes_in(declared_class: ast.ClassDef) -> dict[str, str]:
+    """Return what stands below each attribute of this class."""
+    body, found = declared_class.body, dict[str, str]()
     for stated, below in pairwise(body):
         target = stated.target if isinstance(stated, ast.AnnAssign) else None
         if isinstance(stated, ast.Assign):
@@ -233,18 +237,28 @@ def run_json() -> Iterator[str]:
         "made from the types that write and read it. Readers skip keys that they do not know."
     )
     yield "## The document\n"
-    yield from table(("key", "type", "meaning"), _properties(schema))
+    notes = _all_notes()
+    yield from table(("key", "type", "meaning"), _properties(schema, {**notes["RunFacts"], **notes["Document"]}))
     for name, stated in sorted(schema["$defs"].items()):
         if "properties" in stated:
             yield f"## {name}\n"
             if stated.get("description"):
                 yield in_one_line(stated["description"]) + "\n"
-            yield from table(("key", "type", "meaning"), _properties(stated))
+            yield from table(("key", "type", "meaning"), _properties(stated, notes.get(name, {})))
 
 
-def _properties(stated: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _all_notes() -> Mapping[str, Mapping[str, str]]:
+    """Return what stands below each attribute, by the class's name, of all that run.json may be made of."""
+    found: dict[str, dict[str, str]] = {}
+    for path in ((ROOT / "perfgate" / "report" / "entries.py"), *(ROOT / "perfgate" / "model").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        found |= {node.name: notes_in(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return found
+
+
+def _properties(stated: Mapping[str, Any], notes: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name, one in stated["properties"].items():
-        yield f"`{name}`", _type(one), in_one_line(one.get("description", ""))
+        yield f"`{name}`", _type(one), in_one_line(one.get("description", "")) or notes.get(name, "")
 
 
 def _type(one: Mapping[str, Any]) -> str:
@@ -299,15 +313,40 @@ def messages() -> Iterator[str]:
                 yield f"### {re.split(r'[.:;]', in_one_line(ast.get_docstring(tree) or path.stem))[0]}\n"
                 yield from (f"- {text}" for text in texts)
                 yield ""
+    yield "## Reasons of verdicts\n"
+    yield said("What stands below a verdict. Errors of a file of thresholds or relations are among them.")
+    yield from (f"- {text}" for text in sorted({*reasons()}))
+    yield ""
+
+
+REASONS = 5
+"""A text of the judge with as many words is one that a reason is made of."""
+
+
+def reasons() -> Iterator[str]:
+    """Yield what verdicts are reasoned with."""
+    for path in sorted((ROOT / "perfgate" / "judge").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        inner -= {id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)}
+        for node in ast.walk(tree):
+            text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+            if text and id(node) not in documented | inner and len((said_ := _escaped(node)).split()) >= REASONS:
+                yield said_
 
 
 def _said_by(tree: ast.Module, calls: Sequence[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls and node.args:
-            yield in_one_line(re.sub(r"([<>*_`])", r"\\\1", _template(node.args[0])))
+            yield _escaped(node.args[0])
 
 
-def _template(node: ast.expr) -> str:
+def _escaped(node: ast.AST) -> str:
+    return in_one_line(re.sub(r"([<>*_`])", r"\\\1", _template(node)))
+
+
+def _template(node: ast.AST) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
