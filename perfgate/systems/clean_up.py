@@ -18,7 +18,7 @@ from perfgate.systems.by_file import attached, load_described
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.toml")
 @click.option("--run", default="", metavar="RUN-ID", help="This run alone, whichever host it was of.")
 @click.option(
-    "--others", is_flag=True, help="Runs of other hosts too: you confirm that they have ended.  [default: list only]"
+    "--others", is_flag=True, help="Put back runs of other hosts too, which have ended  [default: list these]"
 )
 def command(file: Path, run: str, others: bool) -> int:
     """Put back what ended runs have left on real brokers.

@@ -65,6 +65,9 @@ def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
 def no_client(client: Mapping[str, str], words: str) -> str:
     """The reason why no client can be made of these settings, by librdkafka's `words`, and the remedy."""
     words = words.removeprefix("Failed to create admin client: ")
+    files = {name: client[name] for name in (*INSIDE, *NAMES_A_FILE) if name in client and client[name] != PROBE}
+    if missing := next((name for name, file in files.items() if name in words and not Path(file).exists()), ""):
+        return f"{missing}: no such file: {files[missing]}"
     mechanism = mechanism_of(client)
     if "No provider for SASL mechanism" in words or "Unsupported SASL mechanism" in words:
         return (

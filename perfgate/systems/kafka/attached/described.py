@@ -32,7 +32,13 @@ from perfgate.systems.attached.target_file import (
     prometheus_of,
     tables_of,
 )
-from perfgate.systems.kafka.attached.client_settings import inlined, refuse_unknown_settings, refuse_what_is_no_client
+from perfgate.systems.kafka.attached.client_settings import (
+    INSIDE,
+    NAMES_A_FILE,
+    inlined,
+    refuse_unknown_settings,
+    refuse_what_is_no_client,
+)
 from perfgate.systems.kafka.attached.java_properties import Convert, Translated, read_properties, translated
 from perfgate.systems.kafka.client import iam
 
@@ -180,6 +186,9 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
                 "socket.*, client.id and the like); what a producer or consumer does is the scenario's: --set "
                 f"producer.{name}=VALUE, or a change file for --compare"
             )
+    for name in (one for one in (*INSIDE, *NAMES_A_FILE) if one in values):
+        if not Path(str(values[name])).exists() and (beside := folder / str(values[name])).exists():
+            values[name] = str(beside)  # as every other path of the file
     client = {
         name: as_stated(name, value, elsewhere=is_elsewhere(table.get(name)))
         for name, value in {"client.id": CLIENT_ID, **found.settings, **values}.items()
