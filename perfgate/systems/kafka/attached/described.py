@@ -61,7 +61,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "faults": FAULTS,
 }
 """The keys of each table, "" for what stands above all, with their meaning."""
-LEGAL: Mapping[str, Sequence[str]] = {**KEYS, "": (*KEYS[""], *TABLES)}
+LEGAL: Mapping[str, Sequence[str]] = {name: (*keys, *(() if name else TABLES)) for name, keys in KEYS.items()}
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"

@@ -58,7 +58,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "faults": FAULTS,
 }
 """The keys of each table, "" for what stands above all, with their meaning."""
-LEGAL: Mapping[str, Sequence[str]] = {**KEYS, "": (*KEYS[""], *TABLES)}
+LEGAL: Mapping[str, Sequence[str]] = {name: (*keys, *(() if name else TABLES)) for name, keys in KEYS.items()}
 """What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
 DURABILITIES = ("page cache", "fsync")
 """How far a message's bytes are on a bookie when it is acknowledged: journalSyncData=false, or true."""
