@@ -20,10 +20,11 @@ from click.testing import CliRunner
 from perfgate.fixtures.change_file import COMMANDS
 from perfgate.fixtures.command_line import PREFIX, TIERS, declarations
 from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
-from perfgate.fixtures.commands import PROGRAM, group
+from perfgate.fixtures.commands import group
 from perfgate.fixtures.keys import INI, KEYS
 from perfgate.model import declared, faults, judged
 from perfgate.model.changes import PATHS, SCOPES, not_of, read_value
+from perfgate.model.command import PROGRAM
 from perfgate.model.compared import MAY_DECIDE
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads import base
@@ -178,7 +179,8 @@ def files() -> Iterator[str]:
         "Both are TOML, read strictly: an unknown key is an error that names the legal ones. Worked examples "
         "lie in [examples/targets](../../examples/targets/scram.toml) and [changes](../../changes/linger-5.toml)."
     )
-    for system, keys in (("kafka", KAFKA_KEYS), ("pulsar", PULSAR_KEYS)):
+    of_system: Mapping[System, Mapping[str, Mapping[str, str]]] = {"kafka": KAFKA_KEYS, "pulsar": PULSAR_KEYS}
+    for system, keys in of_system.items():
         yield f"## Target file of {SYSTEM_NAMES[system]}\n"
         rows = [
             (f"`[{name}]`" if name else "", f"`{key}`", text) for name, own in keys.items() for key, text in own.items()
