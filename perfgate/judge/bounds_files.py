@@ -20,13 +20,21 @@ class _Pair:
     """A relation of two scenarios as its table, or that of its [<family>.<name>.shared_cores], states it."""
 
     claim: Text
+    """What must hold, in words."""
     metric: Text
+    """The metric whose ratio it is."""
     of: Text
+    """A scenario: the ratio is that of its figure over the other's."""
     over: Text
+    """The other scenario."""
     at_least: Positive
+    """The least ratio that passes."""
     at_most: Positive
+    """The largest ratio that passes: beyond it a figure is too good to be believed."""
     source: Text
+    """Who says so."""
     valid: Validity
+    """`any`, or `own-hosts`: where each broker and client has a host of its own."""
 
     def __post_init__(self) -> None:
         if self.of == self.over:
@@ -42,15 +50,23 @@ class _Range:
     claim: Text
     metric: Text
     over: Annotated[tuple[Text, ...], MinLen(3), "must be a list of three scenarios or more, in their order"]
+    """Three scenarios or more, in their order."""
     rises_to: Text | None = None
+    """The scenario up to which the metric rises, or"""
     falls_to: Text | None = None
+    """falls; what comes after it is flat."""
     at_least: Positive | None = None
+    """The least ratio of that scenario to the first."""
     step_at_least: Positive | None = None
+    """The least ratio of each scenario to the one before."""
     at_most: Positive | None = None
+    """The largest ratio of each step."""
     flat_within: Positive | None = None
+    """The factor within which the flat part stays."""
     source: Text
     valid: Validity
     brokers: Annotated[int, Ge(1)] | None = None
+    """It holds for clusters of this size alone."""
 
     def __post_init__(self) -> None:
         if len(set(self.over)) < len(self.over):

@@ -90,12 +90,19 @@ class _Entry:
     """A metric's entry in a scenario's table; a published figure that `differs` in its settings judges nothing."""
 
     baseline: Positive
+    """The median of the runs that the comment behind it has."""
     tolerance: Tolerance | None = None
+    """The share by which a figure may be worse; more where `runs` runs scattered by `spread`."""
     spread: Annotated[float, Ge(0), "must be a positive number, or 0"] = 0.0
+    """Standard deviation of these runs over their median."""
     runs: Runs = 0
+    """How many they were."""
     anchor: Positive | None = None
+    """The best baseline so far; only a stated reason makes it worse."""
     rate: Positive | None = None
+    """The rate (records/s) that was offered, where it came from a knee."""
     differs: Text | None = None
+    """Of a published figure: what its settings differ in. It judges nothing."""
 
     def __post_init__(self) -> None:
         if (self.tolerance is None) is (self.differs is None):

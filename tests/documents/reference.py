@@ -17,12 +17,15 @@ from typing import Any, cast
 
 from click.testing import CliRunner
 
+from perfgate.catalogue import bases
 from perfgate.fixtures.change_file import COMMANDS
 from perfgate.fixtures.command_line import PREFIX, TIERS, declarations
 from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
 from perfgate.fixtures.commands import group
 from perfgate.fixtures.keys import INI, KEYS
+from perfgate.judge import bounds_files, thresholds
 from perfgate.model import declared, faults, judged
+from perfgate.model.catalogue import family
 from perfgate.model.changes import PATHS, SCOPES, not_of, read_value
 from perfgate.model.command import PROGRAM
 from perfgate.model.compared import MAY_DECIDE
@@ -125,6 +128,18 @@ def scenario_fields() -> Iterator[str]:
         "What a family's declaration states ([own scenarios](../first-run.md)), and below the paths by which "
         "a family, a change file and `--set` change them."
     )
+    yield "## family(...)\n"
+    yield in_one_line(inspect.getdoc(family) or "") + "\n"
+    yield f"```python\nfamily{inspect.signature(family)}\n```\n"
+    yield "## Bases\n"
+    yield said(
+        "Names of `perfgate.catalogue.bases`, which a family of your own may vary; `replace(BASE, ...)` and "
+        "`with_changes(BASE, [(PATH, VALUE), ...])` make others of them."
+    )
+    head = ("name", "partitions x replicas", "record (B)", "load", "producer", "consumers")
+    yield from table(
+        head, (_base(name, one) for name, one in vars(bases).items() if isinstance(one, declared.Scenario))
+    )
     for kind in DECLARED:
         module = inspect.getmodule(kind)
         assert module is not None
@@ -144,6 +159,19 @@ def scenario_fields() -> Iterator[str]:
     scopes = dict.fromkeys(scope for of in SCOPES.values() for scope in of)
     yield said(f"{', '.join(f'`{scope}.<setting>`' for scope in scopes)} take any setting of the system, and these:")
     yield from table(("path", "of", "legal"), ((f"`{path}`", _systems(path), _legal(path)) for path in PATHS))
+
+
+def _base(name: str, one: declared.Scenario) -> tuple[str, ...]:
+    topics = f"{one.topic.count} x " if one.topic.count > 1 else ""
+    readers = one.consumers
+    return (
+        f"`{name}`",
+        f"{topics}{one.topic.partitions} x {one.topic.replication_factor}",
+        f"{one.record_bytes:,}",
+        f"{one.load.kind}, {one.load.rate:,.0f}/s" if one.load.rate else one.load.kind,
+        ", ".join(f"{key}={value}" for key, value in one.producer),
+        f"{readers.membership}, {readers.processes * readers.threads}" if readers else "",
+    )
 
 
 def _default(field: Any) -> str:
@@ -174,9 +202,9 @@ def _refused(path: str, system: System) -> str:
 
 def files() -> Iterator[str]:
     """Yield the keys of target files and change files."""
-    yield "# Target file and change file\n"
+    yield "# Files\n"
     yield said(
-        "Both are TOML, read strictly: an unknown key is an error that names the legal ones. Worked examples "
+        "All are TOML, read strictly: an unknown key is an error that names the legal ones. Worked examples "
         "lie in [examples/targets](../../examples/targets/scram.toml) and [changes](../../changes/linger-5.toml)."
     )
     of_system: Mapping[System, Mapping[str, Mapping[str, str]]] = {"kafka": KAFKA_KEYS, "pulsar": PULSAR_KEYS}
@@ -186,6 +214,23 @@ def files() -> Iterator[str]:
             (f"`[{name}]`" if name else "", f"`{key}`", text) for name, own in keys.items() for key, text in own.items()
         ]
         yield from table(("table", "key", "meaning"), rows)
+    yield "## relations.toml\n"
+    yield said(
+        "In the thresholds folder, where it goes before the shipped one, or in the folder of your own scenarios, where "
+        "it stands beside it. A table `[<family>.<name>]` is a ratio of two scenarios, or holds over a range of them; "
+        "`[<family>.<name>.shared_cores]` states what differs where brokers and clients share the cores."
+    )
+    for title, kind in (("Two scenarios", "_Pair"), ("A range", "_Range")):
+        yield f"### {title}\n"
+        yield from table(("key", "needed", "meaning"), _keys(bounds_files, kind))
+    yield "## Thresholds file\n"
+    yield said(
+        "`thresholds/<profile>.toml`, written by `kafka-perf-gate baseline --accept`. `[profile]` states the facts of "
+        "the runs that it is for, `[<scenario>]` a line for each metric; ratios.toml has `[default]` or `[<scenario>]` "
+        "with `<metric> = { at_least = SHARE }` or `at_most` of a reference ([thresholds](../../thresholds/README.md))."
+    )
+    yield from table(("key of a metric", "needed", "meaning"), _keys(thresholds, "_Entry"))
+    yield "## Prometheus\n"
     yield "`[prometheus]` is in [targets.md](../targets.md#brokers-cpu-and-health-from-prometheus).\n"
     yield "## Change file\n"
     commands = ", ".join(f"`{one}`" for one in COMMANDS)
@@ -194,6 +239,12 @@ def files() -> Iterator[str]:
         "Every path of [a scenario](scenario-fields.md#paths) but those of `record` and `load` is a key of the table "
         f"of its first word. `[target] file` names another cluster. `[commands]` has {commands}."
     )
+
+
+def _keys(module: ModuleType, kind: str) -> Iterator[tuple[str, str, str]]:
+    notes = notes_of(module, kind)
+    for one in fields(getattr(module, kind)):
+        yield f"`{one.name}`", "yes" if one.default is MISSING else "", notes.get(one.name, "as above")
 
 
 def metrics() -> Iterator[str]:
