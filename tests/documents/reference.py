@@ -6,28 +6,27 @@ import ast
 import inspect
 import json
 import re
+import subprocess
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from types import ModuleType
 from typing import Any, cast
 
-from click.testing import CliRunner
-
 from perfgate.catalogue import bases
 from perfgate.fixtures.change_file import COMMANDS
 from perfgate.fixtures.command_line import PREFIX, TIERS, declarations
 from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
-from perfgate.fixtures.commands import group
 from perfgate.fixtures.keys import INI, KEYS
 from perfgate.judge import bounds_files, thresholds
 from perfgate.model import declared, faults, judged
 from perfgate.model.catalogue import family
 from perfgate.model.changes import PATHS, SCOPES, not_of, read_value
-from perfgate.model.command import PROGRAM
 from perfgate.model.compared import MAY_DECIDE
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads import base
@@ -94,10 +93,10 @@ def notes_in(declared_class: ast.ClassDef) -> dict[str, str]:
 def command_line() -> Iterator[str]:
     """Yield the subcommands, each as its --help has it, and all options of the gate."""
     yield "# Command line\n"
-    yield f"```text\n{_help()}```\n"
+    yield f"```text\n{_helps()['']}```\n"
     for name in SUBCOMMANDS:
         yield f"## {name}\n"
-        yield f"```text\n{_help(name)}```\n"
+        yield f"```text\n{_helps()[name]}```\n"
     yield "## All options of the gate\n"
     yield f"The command has them as they stand here; pytest itself has each as `{PREFIX}NAME`.\n"
     rows = ((f"`{name}`", one.metavar if one.value else "", one.text) for name, one in declarations().items())
@@ -116,9 +115,22 @@ def command_line() -> Iterator[str]:
     )
 
 
-def _help(*command: str) -> str:
-    """Return what --help prints, at the width of a terminal of 80 columns."""
-    return CliRunner().invoke(group, [*command, "--help"], prog_name=PROGRAM, terminal_width=80).output
+HELPS = """
+import json
+from click.testing import CliRunner
+from perfgate.fixtures.commands import COMMANDS, group
+from perfgate.model.command import PROGRAM
+calls = {name: [*name.split(), "--help"] for name in ("", *COMMANDS)}
+run = CliRunner().invoke
+print(json.dumps({name: run(group, call, prog_name=PROGRAM, terminal_width=80).output for name, call in calls.items()}))
+"""
+
+
+@cache
+def _helps() -> Mapping[str, str]:
+    """Return what --help prints of each subcommand, at 80 columns, of a new process: a command keeps its first one."""
+    done = subprocess.run([sys.executable, "-c", HELPS], cwd=ROOT, capture_output=True, text=True, check=True)
+    return cast(Mapping[str, str], json.loads(done.stdout))
 
 
 def scenario_fields() -> Iterator[str]:

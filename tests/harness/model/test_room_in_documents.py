@@ -18,7 +18,7 @@ from perfgate.model.catalogue import Family
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.run_gate import ROOT
 
-GATE = ROOT / "docs" / "kubernetes" / "gate.yaml"
+TARGET = ROOT / "docs" / "kubernetes" / "target.yaml"
 
 
 def rows(tier: str, families: Sequence[Family] = FAMILIES) -> list[Scenario]:
@@ -26,7 +26,7 @@ def rows(tier: str, families: Sequence[Family] = FAMILIES) -> list[Scenario]:
     return [row for family in families for row in family.scenarios if row.tier in measured]
 
 
-@pytest.mark.parametrize("of", ["docs/targets.md", "docs/kubernetes/gate.yaml"])
+@pytest.mark.parametrize("of", ["docs/targets.md", "docs/kubernetes/target.yaml"])
 def test_the_limits_of_an_example_do_for_the_smoke_tier(tmp_path: Path, of: str) -> None:
     """Whoever copied one was refused by every tier."""
     path = tmp_path / "target.toml"
@@ -35,7 +35,7 @@ def test_the_limits_of_an_example_do_for_the_smoke_tier(tmp_path: Path, of: str)
         (text,) = [one for one in examples if one.startswith("name = ")]
         path.write_text(re.sub(r'(?m)^"(sasl\..+|security\.protocol|ssl\..+)".*$', "", text))
     else:
-        (config,) = [one for one in yaml.safe_load_all(GATE.read_text()) if one["kind"] == "ConfigMap"]
+        (config,) = [one for one in yaml.safe_load_all(TARGET.read_text()) if one["kind"] == "ConfigMap"]
         path.write_text(config["data"]["target.toml"])
     limits = load_target(path, lambda stores: {}).limits
     capped = [at_most(row, limits.bytes_per_s, limits.read_bytes_per_s) for row in rows("smoke")]
