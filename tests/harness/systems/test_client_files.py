@@ -158,7 +158,10 @@ def test_a_login_line_that_java_refuses_is_one_line_without_a_value(line: str) -
             '"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "SCRAM-SHA-512"\n',
             "[client] sasl.username and sasl.password must be set",
         ),
-        ('"security.protocol" = "SSL"\n"ssl.ca.location" = "/nowhere.pem"\n', "[client] ssl.ca.location failed"),
+        (
+            '"security.protocol" = "SSL"\n"ssl.ca.location" = "/nowhere.pem"\n',
+            "[client] ssl.ca.location: no such file: /nowhere.pem",
+        ),
     ],
 )
 def test_settings_that_make_no_client_are_one_line_at_the_start(tmp_path: Path, client: str, words: str) -> None:

@@ -45,6 +45,7 @@ from perfgate.systems.kafka.client import iam
 KEYS: Mapping[str, Mapping[str, str]] = {
     "": {
         "system": "kafka, or left out",
+        "name": OF_EVERY_SYSTEM["name"],
         "bootstrap-servers": "host:port of brokers to begin with, with commas between them",
         "kafka-version": "the brokers' release, where they do not say it (from 4.0 on)",
         **OF_EVERY_SYSTEM,

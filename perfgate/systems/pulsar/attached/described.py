@@ -42,6 +42,7 @@ CLIENT = (TOKEN, "authPlugin", "authParams", *FILES, *FLAGS)
 KEYS: Mapping[str, Mapping[str, str]] = {
     "": {
         "system": "pulsar",
+        "name": OF_EVERY_SYSTEM["name"],
         "service-url": "pulsar:// or pulsar+ssl:// and host:port of brokers, with commas between them",
         "admin-url": "http:// or https:// and host:port of the brokers' admin interface, with commas between them",
         "tenant": "the tenant in which a run makes its namespace, and removes it; required",
