@@ -19,6 +19,7 @@ from perfgate.model.errors import ConfigurationError
 from tests.containers import images
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
+pytestmark = pytest.mark.slow  # its first build takes three minutes
 IMAGE, NAME = f"{images.REPOSITORY}/gate:local", "kafka-perf-gate-test-image"
 COMPOSE = YAML(typ="safe").load(ROOT / "deploy" / "compose.yaml")
 TARGET = ("--target", "deploy/target.toml")
@@ -130,7 +131,6 @@ def told_of_well_brokers(network: str, volumes: tuple[str, ...]) -> str:
     return told.stdout
 
 
-@pytest.mark.slow
 def test_the_doctor_in_the_image_reaches_the_compose_files_brokers(brokers: str, volumes: tuple[str, ...]) -> None:
     told = told_of_well_brokers(brokers, volumes)
     assert re.search(r"ok +brokers +3, Kafka", told), told
