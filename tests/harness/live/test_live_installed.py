@@ -27,8 +27,8 @@ SHORT = (
 """Noise is not what is tested: what it leaves undecided is let pass."""
 FOREIGN = tuple(f"tests/test_{name}.py" for name in ("fixture", "pedantic", "precision", "skip", "stats", "utils"))
 """Of pytest-benchmark's modules those that take no minutes and need nothing else."""
-CACHES = {".cache", ".m2", ".npm"}
-"""docs/first-run.md names them."""
+CACHES = {".cache", ".config", ".m2", ".npm"}
+"""docs/stability.md names them; in ~/.config lies what matplotlib makes."""
 KEPT = {"kafka-perf-gate", "matplotlib", "fontconfig", "pip"}
 """In ~/.cache: this package's, and those of what it asks for."""
 THRESHOLDS = """[profile]
