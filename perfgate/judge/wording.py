@@ -43,7 +43,7 @@ NEXT_STEP = {
     ),
     Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
     Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
-    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} (CONTRIBUTING.md)",
+    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} (docs/thresholds.md)",
 }
 
 MORE_ROUNDS = 9

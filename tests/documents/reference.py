@@ -33,6 +33,7 @@ from perfgate.model.loads import base
 from perfgate.model.metrics import METRICS
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System
 from perfgate.systems.kafka.attached.described import KEYS as KAFKA_KEYS
+from perfgate.systems.kafka.attached.java_settings import SETTINGS
 from perfgate.systems.pulsar.attached.described import KEYS as PULSAR_KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +138,7 @@ def scenario_fields() -> Iterator[str]:
     """Yield the fields of a scenario's declaration, and the paths that change them."""
     yield "# Fields of a scenario\n"
     yield said(
-        "What a family's declaration states ([own scenarios](../first-run.md)), and below the paths by which "
+        "What a family's declaration states ([own scenarios](../own-scenarios.md)), and below the paths by which "
         "a family, a change file and `--set` change them."
     )
     yield "## family(...)\n"
@@ -259,6 +260,20 @@ def _keys(module: ModuleType, kind: str) -> Iterator[tuple[str, str, str]]:
         yield f"`{one.name}`", "yes" if one.default is MISSING else "", notes.get(one.name, "as above")
 
 
+def client_settings() -> Iterator[str]:
+    """Yield what becomes of each setting of a Java client."""
+    yield "# Settings of Java clients\n"
+    yield said(
+        "What becomes of each setting in the file of a Java client that a target file names "
+        "([client files](../client-files.md))."
+    )
+    rows = (
+        (f"`{name}`", one.treatment.value + (f": {one.words}" if one.words and one.words != name else ""))
+        for name, one in sorted(SETTINGS.items())
+    )
+    yield from table(("setting of a Java client", "what becomes of it"), rows)
+
+
 def metrics() -> Iterator[str]:
     """Yield the metrics."""
     yield "# Metrics\n"
@@ -286,7 +301,7 @@ def verdicts() -> Iterator[str]:
     yield "## Exit codes\n"
     notes = notes_of(judged, "ExitCode")
     yield from table(("code", "meaning"), ((int(code), notes[code.name]) for code in judged.ExitCode))
-    yield "What a job makes of each is in [nightly.md](../nightly.md#5-what-the-job-says).\n"
+    yield "What a job makes of each is in [ci-results.md](../ci-results.md).\n"
 
 
 def _colour(verdict: Any) -> str:
@@ -420,6 +435,7 @@ def _template(node: ast.AST) -> str:
 
 
 PAGES = {
+    "client-settings.md": client_settings,
     "command-line.md": command_line,
     "scenario-fields.md": scenario_fields,
     "files.md": files,

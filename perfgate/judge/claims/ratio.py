@@ -24,7 +24,7 @@ NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
 )
-SHORT = "  next       give it longer: --budget (docs/nightly.md)"
+SHORT = "  next       give it longer: --budget (docs/nightly-reference.md)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

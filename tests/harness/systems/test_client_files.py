@@ -11,14 +11,13 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.java_properties import login_of, translated
-from perfgate.systems.kafka.attached.java_settings import CONVERTED, SETTINGS, Treatment, page_lines
+from perfgate.systems.kafka.attached.java_settings import CONVERTED, SETTINGS, Treatment
 from tests.harness.run_gate import ROOT
 
 DOCUMENTED = (ROOT / "tests" / "harness" / "data" / "java_client_settings.txt").read_text().split()
 """What the producer's, consumer's and admin client's classes of kafka-clients 4.3.1 print as their documentation."""
 EXAMPLES = sorted(set((ROOT / "examples" / "targets").glob("*.toml")) - {ROOT / "examples" / "targets" / "pulsar.toml"})
 """Of Kafka."""
-HERE = "<!-- made by perfgate.systems.kafka.attached.java_settings -->"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
@@ -197,8 +196,3 @@ def test_an_example_target_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_there_is_an_example_of_each_kind_of_cluster() -> None:
     kinds = {"plain", "scram", "mutual-tls", "cloud-api-keys", "msk", "msk-iam", "strimzi-inside", "strimzi-outside"}
     assert kinds <= {path.stem for path in EXAMPLES}
-
-
-def test_the_page_is_what_the_code_does() -> None:
-    page = (ROOT / "docs" / "client-files.md").read_text()
-    assert page.partition(HERE)[2].strip() == "\n".join(page_lines())

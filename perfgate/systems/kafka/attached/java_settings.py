@@ -6,7 +6,7 @@ Sources: the clients' configuration references (kafka.apache.org/documentation, 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -114,12 +114,3 @@ SETTINGS: Mapping[str, Setting] = {
     **{name: Setting(Treatment.IGNORED, why) for why, names in LEFT_OUT.items() for name in names.split()},
     **{name: Setting(Treatment.REFUSED, why) for why, names in NOT_TAKEN.items() for name in names.split()},
 }
-
-
-def page_lines() -> Iterator[str]:
-    """Yield the table of all settings as Markdown, for docs/client-files.md."""
-    yield "| setting of a Java client | what becomes of it |"
-    yield "|---|---|"
-    for name, one in sorted(SETTINGS.items()):
-        words = f": {one.words}" if one.words and one.words != name else ""
-        yield f"| `{name}` | {one.treatment.value}{words} |"
