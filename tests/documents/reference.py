@@ -244,7 +244,7 @@ def files() -> Iterator[str]:
     )
     yield from table(("key of a metric", "needed", "meaning"), _keys(thresholds, "_Entry"))
     yield "## Prometheus\n"
-    yield "`[prometheus]` is in [targets.md](../targets.md#brokers-cpu-and-health-from-prometheus).\n"
+    yield "`[prometheus]` is in [targets-prometheus.md](../targets-prometheus.md).\n"
     yield "## Change file\n"
     commands = ", ".join(f"`{one}`" for one in COMMANDS)
     yield said(

@@ -158,7 +158,7 @@ def _family(
     source = f" Source: {family.source}." if family.source else ""
     yield _paragraph(f"{family.about[0].upper()}{family.about[1:]}.{source}")
     if isinstance(family.scenarios[0], FaultScenario):
-        yield "What each measures and what it cost: [failover.md](failover.md).\n"
+        yield "What each does: [the rules](failover-rules.md). What it cost: [evidence](evidence/failover.md).\n"
     figures = (measured or {}).get("scenarios", {})
     own = [relation for relation in relations if relation.family == family.name]
     shown = [*SHOWN, *(one for one in SHOWN_WHERE_HELD if any(one[0] == relation.metric.name for relation in own))]

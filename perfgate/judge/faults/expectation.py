@@ -22,7 +22,7 @@ PULSAR_SESSION_MS = 30_000.0
 """Pulsar's default of metadataStoreSessionTimeoutMillis."""
 SLACK = 1.125
 LEAST_SHARE = 0.5
-"""Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/failover.md)."""
+"""Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/evidence/failover.md)."""
 
 
 def told_session_s(measurement: Measurement) -> float | None:

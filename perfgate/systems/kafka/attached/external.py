@@ -36,7 +36,7 @@ from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 LOOK_AGAIN_S = 0.5
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
-BLIND = "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
+BLIND = "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets-security.md)"
 
 
 class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
@@ -98,7 +98,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         if self._blind:
             self._note(
                 f"note: {self._user} sees no topic but those of runs: whether others are offline or under-replicated "
-                "cannot be told; grant it Describe on all topics (docs/targets.md)"
+                "cannot be told; grant it Describe on all topics (docs/targets-security.md)"
             )
         try:
             check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, self._user, self._note)

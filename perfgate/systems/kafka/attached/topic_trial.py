@@ -203,7 +203,7 @@ def _refuse(denied: Sequence[str], name: str, user: str, stays: str = "") -> Non
         raise ConfigurationError(
             f"the brokers do not let {user} {', '.join(denied)} topics {prefix}*; grant it: kafka-acls --add "
             f"--allow-principal User:{user} --operation Create --operation Describe --operation Write --operation Read "
-            f"--operation Delete --topic {prefix} --resource-pattern-type prefixed (docs/targets.md){stays}"
+            f"--operation Delete --topic {prefix} --resource-pattern-type prefixed (docs/targets-security.md){stays}"
         )
 
 

@@ -39,7 +39,7 @@ from perfgate.systems.pulsar.client.http import RefusedError
 LOOK_AGAIN_S = 0.5
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
-BLIND = "whether a fault hits others cannot be seen: it needs a superuser's role (docs/targets.md)"
+BLIND = "whether a fault hits others cannot be seen: it needs a superuser's role (docs/targets-pulsar.md)"
 KEYS = Keys(
     servers="admin-url and service-url",
     protocol="the scheme of admin-url and service-url",

@@ -20,7 +20,8 @@ FIRST_BOOKIE = 11
 THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
 """Time for a broker to register again, as after a rolling restart by others."""
 NO_SUPERUSER = (
-    "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen (docs/targets.md)"
+    "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen "
+    "(docs/targets-pulsar.md)"
 )
 OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId", "numHttpServerThreads", "haProxy")
 """What settings begin with that differ from broker to broker and do not change their speed."""

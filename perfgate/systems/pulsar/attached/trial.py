@@ -155,7 +155,8 @@ class Trials:
                 raise ConfigurationError(f"trying to {action}: {refused}") from None
             raise ConfigurationError(
                 f"{self._described.name}: the brokers do not let this role {action}: {refused}; make it an admin of "
-                f"the tenant: pulsar-admin tenants update {self._described.tenant} --admin-roles ROLE (docs/targets.md)"
+                f"the tenant: pulsar-admin tenants update {self._described.tenant} --admin-roles ROLE "
+                "(docs/targets-pulsar.md)"
             ) from None
 
     def _try_clients(self, topic: str) -> None:
