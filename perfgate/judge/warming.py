@@ -28,7 +28,7 @@ FALSE_TREND = 0.005
 FALSE_GROWTH = 0.01
 """The same for one scenario that is judged alone because it is red."""
 MOST_BY_COMPILING = 4.0
-"""At shares of 40 to 70 % brokers sent a third to 0.4 of what they send (docs/measurement.md)."""
+"""At shares of 40 to 70 % brokers sent a third to 0.4 of what they send (docs/evidence/measurement.md)."""
 WARM = "warm-up"
 COMPILE_SHARE = "broker_compile_share.max"
 WATCHED = ("records_per_s", "broker_cpu_us_per_record")
@@ -204,7 +204,8 @@ def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
 
 COLD = 3
 """The compilers' share of the CPU is missing, and what is not compiled yet is slower besides: at shares of 40 to 70 %
-acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A share of 11 % explains a factor of 1.4."""
+acks-all sent a third of what it sends, batch-1k 0.4 (docs/evidence/measurement.md). A share of 11 % explains a
+factor of 1.4."""
 
 
 def still_compiling(comparison: Comparison) -> str:

@@ -73,8 +73,8 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
                 f"too little memory: {brokers} brokers take about {needed:,.0f} MiB, and {free:,.0f} MiB are "
                 "available: end what else runs here, or run on a larger machine"
             )
-        # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version
-        # have none, or one of their own: of two sides that differ so neither starts with it.
+        # Brokers with such a cache are quicker at first (docs/evidence/measurement.md), and other options or another
+        # version have none, or one of their own: of two sides that differ so neither starts with it.
         kinds = {(spec.version, spec.home, spec.jvm_options) for spec in specs}
         self._warm_start = not self._compared or len(kinds) == 1
         for version, home in sorted({(spec.version, spec.home) for spec in specs}):
