@@ -59,22 +59,29 @@ NIGHT = (
 """What the page shows of one whole nightly, with the spread of its rounds."""
 HEAD = """# The catalogue
 
-Every factor that a family varies, its scenarios, what the published results say, and what holds
-here. The page is made from `perfgate/catalogue/kafka.py` and `perfgate/catalogue/relations.toml` by
-`make catalogue`; its [part on Pulsar](#pulsar) from `perfgate/catalogue/pulsar.py` and
-`perfgate/catalogue/relations-pulsar.toml`.
+Look up here what each scenario varies, what the published results say, and what holds here. The page
+is made by `make catalogue`, from `perfgate/catalogue/kafka.py` and `relations.toml` beside it; its
+[part on Pulsar](#pulsar) from `pulsar.py` and `relations-pulsar.toml`.
 
-- `smoke`, `nightly-1h`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
-  those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
-  in any tier; `--list-scenarios --tier full` lists them with time and bytes, and
-  says which the target cannot run and why.
+    kafka-perf-gate gate --family partitions       # a family, in any tier
+    kafka-perf-gate gate -k linger                 # a scenario, in any tier
+    kafka-perf-gate list --tier full               # all, with time, bytes, and what is not run
+
+| column | meaning |
+|---|---|
+| tier | the smallest tier that measures it (`smoke`, `nightly-1h`, `nightly`, `full`); larger ones do too |
+| relation | a ratio between two scenarios that must hold |
+| accepted | the range of the ratio; for a range of scenarios, of several ratios that are judged together |
+| measured | the ratios of the runs; of a range, those of the medians in the table above it |
+| `green in 5 of 5` | how many of the runs that measured the relation were green |
+| `INVALID` | one of its scenarios had no valid load in that run |
+| `INCONCLUSIVE` | its rounds scattered too much to decide |
+
 - A scenario that several families are compared with is listed where it is declared.
-- A relation is a ratio between two scenarios that must hold; the range is what is accepted. One over
-  a factor's whole range is several such ratios, held together on those of its scenarios that a run
-  measures; the ratios measured are of the medians in the table above it. `green in 5 of 5` counts the runs
-  that held the relation: a pair by what is accepted here, a range by what was accepted in that run, which
-  takes a minimum from 1 to 1.3 for 0.9 with `--relations-only`. `INVALID`: one of its scenarios had no
-  valid load in that run; `INCONCLUSIVE`: its rounds scattered too much to tell.
+- `green in` counts a pair by what is accepted here. It counts a range by what was accepted in that run,
+  which takes a minimum from 1 to 1.3 for 0.9 with `--relations-only`.
+- Of a range those ratios are judged whose scenarios a run measures.
+- [Where the figures come from](#where-the-figures-come-from): machines, dates, commands.
 """
 
 
@@ -104,19 +111,22 @@ def page(families: Sequence[Family], relations: Sequence[Relation], measured: Ma
     """Return the page; `measured` is what MEASURED holds."""
     described = (line for one in families for line in _family(one, relations, measured))
     return "\n".join(
-        [HEAD, *_machine(measured), *described, *_night(families, relations, (measured or {}).get("nightly"))]
+        [HEAD, *described, *_night(families, relations, (measured or {}).get("nightly")), *_machine(measured)]
     )
 
 
 def pulsar_page(relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
     """Return the part on Pulsar; `measured` is what MEASURED holds of it."""
     described = (line for one in pulsar.FAMILIES for line in _family(one, relations, measured, "Pulsar: "))
-    return "\n".join([OF_PULSAR, *_machine(measured), *described])
+    return "\n".join([OF_PULSAR, *described, *_machine(measured, "Pulsar: where the figures come from")])
 
 
-def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
+def _machine(measured: Mapping[str, Any] | None, heading: str = "Where the figures come from") -> Iterator[str]:
+    """Yield where the figures were measured, a line for each sentence, and the commands."""
     if measured:
-        yield _paragraph(f"Figures: {measured['machine']}.")
+        yield f"## {heading}\n"
+        yield "\n".join(f"- {_paragraph(f'{one}.', '  ')[:-1]}" for one in measured["machine"].split(". ")) + "\n"
+        yield "The commands:\n"
         yield "".join(f"    {command}\n" for command in measured["commands"])
 
 
@@ -201,8 +211,11 @@ def _of_medians(relation: PairRelation, figures: Mapping[str, Mapping[str, float
     return f"{of / over:.2f} (of the medians)" if of is not None and over else ""
 
 
-def _paragraph(text: str) -> str:
-    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) + "\n"
+def _paragraph(text: str, indent: str = "") -> str:
+    filled = textwrap.fill(
+        text, 98 if indent else 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return f"{filled}\n"
 
 
 def _ratios(ratios: Sequence[float]) -> str:
