@@ -299,7 +299,7 @@ def test_a_host_whose_ssh_connection_ends_is_lost_and_keeps_nothing(
 def test_a_network_that_is_cut_is_told_and_nothing_stays_behind(
     spaces: Namespaces, others: set[psutil.Process]
 ) -> None:
-    """docs/hosts.md: the run knows within 5 s, generators end within 8 s of silence and the agent within 60."""
+    """docs/hosts-failures.md: the run knows within 5 s; generators end after 8 s of silence, the agent within 60."""
     with loaded(spaces, 2, others) as (running, agent, started), spaces.cut(2):
         lost(running, r"the load host load-2 .* is lost: it did not answer within 5 s")
         assert gone(started, agent_module.SILENT_S + 15)
