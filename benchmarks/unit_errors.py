@@ -14,6 +14,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.judge.scatter import Parts
 from perfgate.judge.sequential import FEWEST_UNITS, judge_units
 from perfgate.model import RecordedPairs
 
@@ -82,6 +83,26 @@ OF_PAIRS = 0.05
 """Pairs of the same version differ by some 5 %."""
 
 
+OF_PARTS = (
+    (3, 0.05, 0.02, "normal"),
+    (3, 0.05, 0.06, "normal"),
+    (3, 0.17, 0.06, "normal"),
+    (3, 0.17, 0.06, "heavy tails"),
+    (4, 0.05, 0.06, "normal"),
+    (6, 0.05, 0.06, "normal"),
+    (9, 0.05, 0.06, "normal"),
+    (9, 0.17, 0.06, "normal"),
+    (3, 0.05, 0.09, "normal"),
+    (6, 0.05, 0.09, "normal"),
+    (3, 0.05, 0.12, "normal"),
+    (6, 0.05, 0.12, "normal"),
+)
+"""Pairs planned, by how much their six parts scatter, by how much clusters do (0.06 is what the judge expects at most),
+and the kind of the parts' noise."""
+FOUND = ((3, -0.3), (3, -0.2), (5, -0.2), (6, -0.1), (9, -0.1), (9, 0.0))
+"""Pairs planned and the effect."""
+
+
 def beside_recorded(
     planned: int,
     recorded: int,
@@ -102,7 +123,23 @@ def beside_recorded(
         effects = tuple((scatter * drawn(before, 1, recorded, rng)[0]).tolist()) if recorded else ()
         pairs = RecordedPairs(metric="records_per_s", rounds_per_unit=6, effects=effects) if effects else None
         logs = (mean + scatter * times * drawn(here, 1, planned, rng)[0]).tolist()
-        said[judge_units(logs, planned, final=True, recorded=pairs)[0]] += 1
+        said[judge_units(logs, planned, final=True, known=pairs)[0]] += 1
+    return said
+
+
+def with_parts(
+    planned: int, parts: int, scatter: float, between: float, draws: int, effect: float = 0.0, kind: str = "normal"
+) -> Counter[int | None]:
+    """Return what was said of so many comparisons of pairs of clusters, each of so many parts (bursts).
+
+    Parts scatter by `scatter`, clusters by `between`; `kind` "heavy tails": parts by Student's t, 3 degrees of freedom.
+    """
+    rng, said = np.random.default_rng((planned, parts)), Counter[int | None]()
+    for _ in range(draws):
+        noise = rng.normal(size=(planned, parts)) if kind == "normal" else rng.standard_t(3, (planned, parts)) / 3**0.5
+        logs = scatter * noise + rng.normal(0, between, (planned, 1)) + effect
+        known = Parts(tuple(tuple(map(float, pair)) for pair in logs))
+        said[judge_units(logs.mean(axis=1).tolist(), planned, final=True, known=known)[0]] += 1
     return said
 
 
@@ -139,6 +176,7 @@ def main() -> int:
         slower, used = (sum(d == -1 for d, _ in found) / len(found), np.mean([e.units for _, e in found]))
         print(f"| {effect * 100:+.1f} % | {scatter * 100:.0f} % | {planned} | {slower * 100:.1f} % | {used:.1f} |")
     beside_tables()
+    parts_tables()
     return 0
 
 
@@ -161,6 +199,26 @@ def beside_tables() -> None:
         told = [beside_recorded(planned, n, 1.0, 2000, math.log1p(effect), OF_PAIRS)[-1] / 20 for n in (8, 0)]
         alone = f"{told[1]:.1f} %" if planned >= FEWEST_UNITS else "never"
         print(f"| {effect * 100:+.0f} % | {planned} | {told[0]:.1f} % | {alone} |", flush=True)
+
+
+def parts_tables() -> None:
+    """Print the tables of pairs with what their parts show."""
+    print("\n| pairs planned | their parts scatter | clusters | false SLOWER in 1,000 | false FASTER in 1,000 |")
+    print("|---|---|---|---|---|")
+    for planned, scatter, between, kind in OF_PARTS:
+        said = with_parts(planned, 6, scatter, between, DRAWS, kind=kind)
+        rates = (f"{said[side] * 1000 / DRAWS:.2f}" for side in (-1, 1))
+        named = "" if kind == "normal" else f", {kind}"
+        print(f"| {planned} | {scatter:.0%}{named} | {between:.0%} | {' | '.join(rates)} |", flush=True)
+    print("\n| moved by | pairs planned | SLOWER (SAME), parts 5 %, clusters 2 % | parts 12 %, 3 % | parts 17 %, 3 % |")
+    print("|---|---|---|---|---|")
+    for planned, effect in FOUND:
+        told = [
+            with_parts(planned, 6, *kind, 1000, math.log1p(effect))
+            for kind in ((0.05, 0.02), (0.12, 0.03), (0.17, 0.03))
+        ]
+        cells = (f"{said[-1] / 10:.1f} % ({said[0] / 10:.1f} %)" for said in told)
+        print(f"| {effect:+.0%} | {planned} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ import numpy as np
 from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.doubts import words
 from perfgate.judge.paths import path_doubts
+from perfgate.judge.scatter import BETWEEN, BETWEEN_OF_LATENCIES, FEWEST_PARTS, Known, Parts, text
 from perfgate.judge.sequential import (
     CORRELATION,
     ERROR,
-    FEWEST_BESIDE_RECORDED,
+    FEWEST_BESIDE_KNOWN,
     FEWEST_UNITS,
     INTERVAL_ERROR,
     PLAIN,
@@ -27,20 +28,25 @@ from perfgate.judge.sequential import (
     looks_until,
 )
 from perfgate.judge.warming import compile_doubts
-from perfgate.model import Comparison, MetricEffect, MetricInfo, RecordedPairs, Round
+from perfgate.model import Comparison, MetricEffect, MetricInfo, Round
 from perfgate.model.compared import SATURATED
 from perfgate.model.flaw import Doubt, excused, explained
 
 
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
     """The logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
+    return tuple(fmean(parts) for parts in part_logs(comparison, metric))
+
+
+def part_logs(comparison: Comparison, metric: str) -> tuple[tuple[float, ...], ...]:
+    """The same of each round of a whole unit, a tuple a unit."""
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
     size, count = comparison.rounds_per_unit, whole_units(comparison)
     before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
     if not all(value > 0 for value in (*before, *after)):
         return ()
     logs = np.log(after) - np.log(before)
-    return tuple(float(value) for value in logs.reshape(count, size).mean(axis=1))
+    return tuple(tuple(map(float, unit)) for unit in logs.reshape(count, size))
 
 
 def whole_units(comparison: Comparison) -> int:
@@ -54,21 +60,35 @@ def pairs_per_unit(comparison: Comparison) -> int:
 
 
 def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
-    """The number of units that a decision by these metrics needs: fewer where all have recorded pairs."""
-    return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS
+    """The number of units that a decision by these metrics needs: fewer where more is known of the scatter of all."""
+    known = metrics and all(scatter_is_known(comparison, name) for name in metrics)
+    return FEWEST_BESIDE_KNOWN if known else FEWEST_UNITS
 
 
-def scatter_text(estimate: Estimate, recorded: RecordedPairs | None) -> str:
-    """How recorded pairs entered the scatter between pairs; empty where none are recorded."""
-    if recorded is None:
-        return ""
-    if not estimate.refused:
-        return f"scatter between pairs from {estimate.recorded} recorded A/A pairs of this machine class too"
-    before = math.sqrt(sum(x * x for x in recorded.effects) / len(recorded.effects))
-    return (
-        f"the {len(recorded.effects)} recorded A/A pairs of this machine class were not used: these pairs scatter by "
-        f"{estimate.spread * 100:.1f} %, those by {before * 100:.1f} % (F test, 1 %)"
-    )
+UNKNOWN_BETWEEN = ("broker_rss_mib.", "broker_disk_")
+"""What clusters of the same kind differ by in these is not known."""
+
+
+def scatter_is_known(comparison: Comparison, metric: str) -> bool:
+    """Whether more will be known of the scatter between units than they show themselves."""
+    shown = comparison.rounds_per_unit >= FEWEST_PARTS and not metric.startswith(UNKNOWN_BETWEEN)
+    return comparison.method == "pairs" and (comparison.recorded_of(metric) is not None or shown)
+
+
+def known_scatter(comparison: Comparison, metric: str, parts: Sequence[tuple[float, ...]]) -> Known | None:
+    """What is known of the scatter between pairs besides their own: recorded pairs, else what their `parts` show."""
+    if not scatter_is_known(comparison, metric):
+        return None
+    if recorded := comparison.recorded_of(metric):
+        return recorded
+    between = BETWEEN_OF_LATENCIES if "latency_ms." in metric else BETWEEN
+    return Parts(tuple(parts), between) if any(len(one) > 1 for one in parts) else None
+
+
+def scatter_text(estimate: Estimate, comparison: Comparison, metric: str) -> str:
+    """How what is known of the scatter between pairs entered it; empty where nothing is."""
+    known = known_scatter(comparison, metric, part_logs(comparison, metric))
+    return text(known, estimate.spread, used=estimate.besides > 0, refused=estimate.refused)
 
 
 LARGEST_SCATTER = 0.5
@@ -114,7 +134,8 @@ def known_loss(
     logs, metric = units.explained, units.metric
     if not logs:
         return False
-    needed = fewest_units(comparison, [metric.name])
+    known = known_scatter(comparison, metric.name, units.parts)
+    needed = FEWEST_BESIDE_KNOWN if known else FEWEST_UNITS
     planned, former = comparison.planned_units, comparison.former_plans
 
     def looks(count: int) -> Looks:
@@ -125,10 +146,9 @@ def known_loss(
     alone = "latency_ms." in metric.name and comparison.method == "turns" and len(logs) < FEWEST_OF_LATENCIES
     if not alone and far_beyond(losses, units.scatter, margin, looks(len(logs)), rule.share):
         return True
-    recorded = comparison.recorded_of(metric.name)
     without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)
     return any(
-        len(tested) >= needed and red(estimate(tested, looks(len(tested)), by, recorded))
+        len(tested) >= needed and (found := estimate(tested, looks(len(tested)), by, known)).tells and red(found)
         for tested, by in ((logs, rule), (without, strict))
     )
 
@@ -172,11 +192,13 @@ def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
 class SoundUnits:
     """The usable units of a comparison for one metric, of the `among` that were begun.
 
-    `logs`: candidate over baseline of each; `explained`: without what its doubts explain. `doubts`: each once.
+    `logs`: candidate over baseline of each, `parts`: of each of its rounds; `explained`: without what its doubts
+    explain. `doubts`: each once.
     """
 
     metric: MetricInfo
     logs: tuple[float, ...]
+    parts: tuple[tuple[float, ...], ...]
     explained: tuple[float, ...]
     doubts: tuple[Doubt, ...]
     among: int
@@ -228,7 +250,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
     size = comparison.rounds_per_unit
     pairs = list(zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False))
-    logs, left, doubts = list[float](), list[float](), dict[Doubt, None]()
+    every, left, doubts = list[tuple[float, ...]](), list[float](), dict[Doubt, None]()
     for first in range(0, len(pairs), size):
         parts = list[tuple[float, float]]()
         for before, after in pairs[first : first + size]:
@@ -237,15 +259,16 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
                 parts.append(part)
                 doubts.update(dict.fromkeys(doubt for doubt in flaws if doubt.touches(metric.name)))
         if parts:
-            logs.append(fmean(measured for measured, _ in parts))
+            every.append(tuple(measured for measured, _ in parts))
             left.append(fmean(rest for _, rest in parts))
     among = -(-max(len(m.rounds) for m in (comparison.baseline, comparison.candidate)) // size)
     return SoundUnits(
         metric=metric,
-        logs=tuple(logs),
+        logs=tuple(map(fmean, every)),
+        parts=tuple(every),
         explained=tuple(left),
         doubts=tuple(doubts),
-        among=max(among, len(logs)),
+        among=max(among, len(every)),
         scatter=largest_scatter(comparison, metric),
     )
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 
 from perfgate.judge.besides import AT_ITS_CAP
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, ruled, worst
@@ -14,7 +15,15 @@ from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_told, scheduled
-from perfgate.judge.units import SoundUnits, fewest_units, known_loss, sound_units, unit_logs, whole_units
+from perfgate.judge.units import (
+    SoundUnits,
+    fewest_units,
+    known_loss,
+    known_scatter,
+    part_logs,
+    sound_units,
+    whole_units,
+)
 from perfgate.judge.warming import cold_units, still_compiling
 from perfgate.model import METRICS, Comparison, MetricInfo, Verdict
 
@@ -83,7 +92,8 @@ class ClaimCase(Case):
     def __init__(self, claim: UnitsClaim, whole: UnitsCase) -> None:
         self.claim, self.metric, self.whole = claim, claim.metric, whole
         self.comparison, self.final = whole.comparison, whole.final
-        self.logs = unit_logs(whole.comparison, claim.metric.name)
+        self.parts = part_logs(whole.comparison, claim.metric.name)
+        self.logs = tuple(map(fmean, self.parts))
         self.estimate: Estimate | None = None
 
     def test(self) -> Ruling:
@@ -100,7 +110,7 @@ class ClaimCase(Case):
             ends=lambda verdict: verdict.red,  # after any other it was measured on, for another claim's sake
             final=self.final,
             rule=claim.rule(hidden),
-            recorded=comparison.recorded_of(self.metric.name),
+            known=known_scatter(comparison, self.metric.name, self.parts),
             former=comparison.former_plans,
             cold=cold_units(comparison),
         )

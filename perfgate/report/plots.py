@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfgate.judge.scatter import Known
 from perfgate.judge.sequential import (
-    FEWEST_BESIDE_RECORDED,
+    FEWEST_BESIDE_KNOWN,
     FEWEST_UNITS,
     MARGIN,
     estimate,
     looks_until,
 )
 from perfgate.judge.statistics import share_of
-from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, RecordedPairs, Round
+from perfgate.judge.units import known_scatter, part_logs
+from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round
 from perfgate.report.peak_plots import peak_figure
 from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
@@ -38,19 +40,19 @@ def paired_rounds_figure(
     planned_units: int,
     metric: str,
     margin: float = MARGIN,
-    recorded: RecordedPairs | None = None,
+    known: Known | None = None,
 ) -> Figure:
     """Return each unit's difference in percent, and the estimate with its interval after each unit.
 
-    `margin`: the share either way that counts as the same. `recorded`: A/A pairs, which give the scatter too.
+    `margin`: the share either way that counts as the same. `known`: of the scatter, besides.
     """
     from matplotlib.ticker import MaxNLocator
 
     logs = [math.log1p(effect) for effect in unit_effects]
     numbers = range(1, len(logs) + 1)
-    fewest = FEWEST_BESIDE_RECORDED if recorded else FEWEST_UNITS
+    fewest = FEWEST_BESIDE_KNOWN if known else FEWEST_UNITS
     running = [
-        (n, estimate(logs, looks_until(n, planned_units, last=True, fewest=fewest), recorded=recorded))
+        (n, estimate(logs, looks_until(n, planned_units, last=True, fewest=fewest), known=known))
         for n in numbers
         if n > 1
     ]
@@ -207,8 +209,8 @@ def comparison_pictures(outcome: ComparisonOutcome, comparison: Comparison) -> d
     if not (outcome.unit_effects and outcome.primary):
         return {}
     metric, margin = outcome.primary.metric.name, outcome.decides.margin
-    recorded = comparison.recorded_of(metric)
-    figure = paired_rounds_figure(outcome.unit_effects, comparison.planned_units, metric, margin, recorded)
+    known = known_scatter(comparison, metric, part_logs(comparison, metric))
+    figure = paired_rounds_figure(outcome.unit_effects, comparison.planned_units, metric, margin, known)
     return {f"{outcome.name}-paired-rounds.png": png(figure)}
 
 

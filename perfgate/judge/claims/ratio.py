@@ -11,12 +11,13 @@ from perfgate.judge.bounds_files import Ratios
 from perfgate.judge.claim import Ruling, judge, notes_on, ruled
 from perfgate.judge.paths import paths_ms
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
+from perfgate.judge.scatter import Known
 from perfgate.judge.sequential import Estimate, first_told
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
 from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule
 from perfgate.judge.wording import scenario_lines
-from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, RecordedPairs, Round, Verdict
+from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
 
 THE_REFERENCE = "the reference"
@@ -168,7 +169,7 @@ def _by_estimate(comparison: Comparison, tested: Tested) -> Judgement:
     if estimate is None:
         return Judgement(verdict=ruling.verdict, metric=name, reason="; ".join(ruling.reasons))
     low, mean, high = map(share_of, (estimate.interval[0], estimate.mean, estimate.interval[1]))
-    reasons = (*ruling.reasons, scatter_text(estimate, comparison.recorded_of(name)))
+    reasons = (*ruling.reasons, scatter_text(estimate, comparison, name))
     return _judgement(comparison, tested.claim, ruling.verdict, (low, mean, high), reasons)
 
 
@@ -216,7 +217,7 @@ def verdict_of_units(
     ratio: Ratio,
     *,
     final: bool,
-    recorded: RecordedPairs | None = None,
+    known: Known | None = None,
     former: Sequence[int] = (),
 ) -> tuple[Verdict | None, Estimate]:
     """The verdict and estimate of the first look that decides. `logs`: of each unit, candidate over reference."""
@@ -227,7 +228,7 @@ def verdict_of_units(
         lambda estimate, last: claim.decide(estimate, last, 0.0),
         ends=lambda _: True,
         final=final,
-        recorded=recorded,
+        known=known,
         former=former,
     )
 

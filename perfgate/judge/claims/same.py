@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from perfgate.judge.besides import worst_factors
 from perfgate.judge.claim import judge
@@ -14,7 +15,15 @@ from perfgate.judge.rounds import arms_of, flaws_by_arm
 from perfgate.judge.sequential import Estimate, Rule, decided, detectable, looks_until, units_needed
 from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
-from perfgate.judge.units import SoundUnits, fewest_units, pairs_per_unit, scatter_text, unit_logs
+from perfgate.judge.units import (
+    SoundUnits,
+    fewest_units,
+    known_scatter,
+    pairs_per_unit,
+    part_logs,
+    scatter_text,
+    unit_logs,
+)
 from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
 from perfgate.model.judged import severity
@@ -101,10 +110,11 @@ class ChangeCase(UnitsCase):
         comparison, effects = self.comparison, []
         for name, metric in METRICS.items():
             left_out = metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
-            logs = () if left_out else unit_logs(comparison, name)[:units]
-            if len(logs) >= 2:
-                looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
-                effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))
+            parts = () if left_out else part_logs(comparison, name)[:units]
+            if len(parts) >= 2:
+                looks = looks_until(len(parts), comparison.planned_units, last=True, former=comparison.former_plans)
+                known = known_scatter(comparison, name, parts)
+                effects.append(_metric_effect(metric, estimate_of(list(map(fmean, parts)), looks, known=known)))
         return tuple(effects)
 
 
@@ -163,7 +173,7 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
         pairs=estimate.units * pairs_per_unit(comparison),
         detectable=1 - math.exp(-detectable(estimate)),
         unit_effects=tuple(math.expm1(value) for value in unit_logs(comparison, metric.name)),
-        scatter=scatter_text(estimate, comparison.recorded_of(metric.name)),
+        scatter=scatter_text(estimate, comparison, metric.name),
         paths_ms=paths_ms(comparison),
     )
 

@@ -12,7 +12,8 @@ from benchmarks.unit_errors import beside_recorded
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.sequential import judge_units, scatter
+from perfgate.judge.scatter import scatter
+from perfgate.judge.sequential import judge_units
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.wording import comparison_message
 from perfgate.model import Comparison, Effect, RecordedPairs, Verdict
@@ -34,15 +35,15 @@ def test_both_variances_are_weighted_by_their_degrees_of_freedom() -> None:
     own = [0.0, 0.03, -0.03]
     found = scatter(own, recorded())
     square = sum(x * x for x in EFFECTS)
-    assert (found.freedom, found.recorded, found.refused) == (8 + 2, 8, False)
+    assert (found.freedom, found.besides, found.refused) == (8 + 2, 8, False)
     assert found.variance == pytest.approx((square + 2 * np.var(own, ddof=1)) / 10)
     alone = scatter(own, None)
     assert alone.variance == pytest.approx(0.0009)
-    assert (alone.freedom, alone.recorded) == (2, 0)
+    assert (alone.freedom, alone.besides) == (2, 0)
 
 
 def test_the_interval_is_students_with_all_degrees_of_freedom() -> None:
-    _, found = judge_units([-0.3, -0.26, -0.34], 3, final=True, recorded=recorded())
+    _, found = judge_units([-0.3, -0.26, -0.34], 3, final=True, known=recorded())
     assert found.freedom == 10
     half = (found.interval[1] - found.interval[0]) / 2
     assert half == pytest.approx(stats.t.isf(0.025, 10) * found.error)
@@ -57,11 +58,13 @@ def test_pairs_that_scatter_more_than_the_recorded_ones_stand_alone() -> None:
     assert not scatter((shape * edge * 0.999).tolist(), recorded()).refused
     wide = (shape * edge * 1.001).tolist()
     assert scatter(wide, recorded()).refused
-    _, beside = judge_units(wide, 4, final=True, recorded=recorded())
+    _, beside = judge_units(wide, 4, final=True, known=recorded())
     _, alone = judge_units(wide, 4, final=True)
     assert beside.level >= alone.level, "three were looked at before"
-    assert replace(beside, refused=False, interval=alone.interval, level=alone.level) == alone
-    assert judge_units([-2.0, -3.0, -2.5], 3, final=True, recorded=recorded())[0] is None, "three alone say nothing"
+    kept = {name: getattr(alone, name) for name in ("interval", "level", "error", "expected")}
+    assert replace(beside, refused=False, **kept) == alone
+    assert beside.error < alone.error, "pairs of clusters are expected to be less alike than turns"
+    assert judge_units([-2.0, -3.0, -2.5], 3, final=True, known=recorded())[0] is None, "three alone say nothing"
 
 
 @pytest.mark.parametrize(("planned", "count"), [(3, 5), (3, 10), (4, 8), (9, 5)])
