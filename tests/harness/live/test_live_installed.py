@@ -16,6 +16,7 @@ import pytest
 import perfgate
 from perfgate.model import Verdict
 from tests.harness.fixtures.test_package import build
+from tests.harness.namespaces import cannot
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 pytestmark = pytest.mark.slow
@@ -25,6 +26,7 @@ SHORT = (
     "--gate-broker-warmup=20",
 )
 """Noise is not what is tested: what it leaves undecided is let pass."""
+HIDDEN = 'mount -t tmpfs none "$0" && test -z "$(ls "$0")" && exec "$@"'
 FOREIGN = tuple(f"tests/test_{name}.py" for name in ("fixture", "pedantic", "precision", "skip", "stats", "utils"))
 """Of pytest-benchmark's modules those that take no minutes and need nothing else."""
 CACHES = {".cache", ".config", ".m2", ".npm"}
@@ -62,6 +64,8 @@ class Environment:
     def __init__(self, python: str, folder: Path) -> None:
         self.folder, self.home, self.scratch = folder, folder / "home", folder / "tmp"
         self.bin = folder / "venv" / "bin"
+        self.prefix: tuple[str, ...] = ()
+        """What each command is called by."""
         for made in (self.home / ".cache", self.scratch):
             made.mkdir(parents=True)
         for cache in (".m2", ".cache/kafka-perf-gate"):
@@ -80,7 +84,7 @@ class Environment:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         changed = {"HOME": str(self.home), "TMPDIR": str(self.scratch), "PATH": f"{self.bin}:{os.environ['PATH']}"}
         return subprocess.run(
-            [str(self.bin / program), *map(str, arguments)],
+            [*self.prefix, str(self.bin / program), *map(str, arguments)],
             cwd=cwd or self.folder,
             env={**kept, **changed, **environment},
             capture_output=True,
@@ -149,6 +153,25 @@ def test_a_team_has_it_from_a_wheel(release: str, wheels: tuple[Path, Path], tmp
     assert {path.name for path in environment.home.iterdir()} <= CACHES
     assert {path.name for path in (environment.home / ".cache").iterdir()} <= KEPT
     assert [*environment.scratch.iterdir()] == []
+
+
+def test_the_whole_smoke_runs_with_the_checkout_hidden(wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    """In a mount namespace in which an empty folder lies over the checkout."""
+    assert not (reason := cannot()), reason
+    environment = Environment(sys.executable, tmp_path)
+    environment.pip("install", wheels[1])
+    folder = tmp_path / "anywhere"
+    folder.mkdir()
+    words = ["gate", "--tier=smoke", "--relations-only", "--rounds=5"]
+    environment.prefix = ("unshare", "--mount", "sh", "-c", HIDDEN, str(ROOT))
+    done = environment.call("kafka-perf-gate", *words, cwd=folder)
+    assert done.returncode in (0, 6), done.stdout + done.stderr
+    (run,) = runs(folder)
+    measured = perfgate.load_run(run)
+    assert len(measured.scenarios) == 7
+    assert len(measured.relations) == 8
+    assert {one.verdict for one in measured.scenarios} == {Verdict.MISSING}, "no limits, and every load valid"
+    assert (run / "report" / "index.html").exists(), done.stdout + done.stderr
 
 
 def test_a_baseline_of_a_teams_own_scenarios_is_recorded_accepted_and_held(tmp_path: Path) -> None:
