@@ -13,6 +13,7 @@ from annotated_types import Ge, Le
 
 from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.structured import shallow, strict, structured, toml_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -132,7 +133,7 @@ class HostsFile:
 def load_hosts_file(path: Path) -> HostsFile:
     """Read the file. Raises ConfigurationError naming file, key, bad value and the legal ones."""
     where = f"hosts file {path}"
-    document = toml_of(path, where, missing="docs/hosts.md has an example")
+    document = toml_of(path, where, missing=f"{page('hosts')} has an example")
     tables = document.pop("host", [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigurationError(f"{where}: lacks a table for each load host, as in {EXAMPLE}")

@@ -43,3 +43,8 @@ def words_given() -> list[str]:
 def profiles_in(thresholds: Path) -> dict[str, Profile]:
     """Return the stored profiles: none where the usual folder is not there yet. Raises ConfigurationError."""
     return load_profiles(thresholds) if thresholds != USUAL or thresholds.is_dir() else {}
+
+
+def in_changelog() -> str:
+    """Return where besides the commit a change of thresholds is to be said; nothing where there is no changelog."""
+    return ', and under "Thresholds" in CHANGELOG.md,' if Path("CHANGELOG.md").is_file() else ""

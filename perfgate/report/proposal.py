@@ -42,7 +42,7 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.metrics import HOTTEST_P99, LAG, LAG_GROWTH, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
-from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, profiles_in, words_given
+from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, in_changelog, profiles_in, words_given
 from perfgate.report.next_steps import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
@@ -357,7 +357,9 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        recording = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]))
+        folders = {"--results": (results, "results"), "--thresholds": (thresholds, "thresholds")}
+        given = [word for option, (one, usual) in folders.items() if one != Path(usual) for word in (option, str(one))]
+        recording = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]), *given)
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
     proposals = proposed(runs)
@@ -375,5 +377,5 @@ def show(
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))
-    print(f'written: {path}; say in the commit, and under "Thresholds" in CHANGELOG.md, why the figures moved')
+    print(f"written: {path}; say in the commit{in_changelog()} why the figures moved")
     return 0

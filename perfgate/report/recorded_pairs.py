@@ -24,7 +24,7 @@ from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
-from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, profiles_in, words_given
+from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, in_changelog, profiles_in, words_given
 from perfgate.report.proposal import suggested_name, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
@@ -150,5 +150,5 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
         return 0
     thresholds.mkdir(exist_ok=True)
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
-    print(f'written: {path}; say so in the commit, and under "Thresholds" in CHANGELOG.md')
+    print(f"written: {path}; say so in the commit{in_changelog().removesuffix(',')}")
     return 0

@@ -20,6 +20,7 @@ from perfgate.model import SYSTEM_NAMES, Measurement, Scenario, metric_info, sys
 from perfgate.model.command import command_line
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
+from perfgate.model.pages import page
 from perfgate.model.summary import centre, metric_value
 from perfgate.model.system import SYSTEMS, System, release_of
 from perfgate.report.next_steps import gate_command
@@ -222,7 +223,7 @@ def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]
     scatter = "rounds; another start of either system can differ by more" if few else "runs"
     terminal.write_line(
         f"The intervals are of the scatter of these {scatter}. CPU is of all processes of a system: three brokers, or "
-        "brokers, bookies and the metadata store. Nothing is judged here (docs/pulsar.md)."
+        f"brokers, bookies and the metadata store. Nothing is judged here ({page('pulsar')})."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.structured import toml_of
 from perfgate.systems.attached.target import AttachedTarget, Permitted
 from perfgate.systems.attached.target_file import AT_THE_TOP, Described
@@ -20,7 +21,7 @@ def load_described(path: Path) -> Described:
 
     Raises ConfigurationError naming file, table and key, never a secret's value.
     """
-    document = toml_of(path, f"target file {path}", missing="docs/targets.md has an example")
+    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
     match document.get("system", "kafka"):
         case "kafka":
             from perfgate.systems.kafka.attached.described import load_target

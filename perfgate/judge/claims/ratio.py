@@ -19,13 +19,14 @@ from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, Units
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
+from perfgate.model.pages import page
 
 THE_REFERENCE = "the reference"
 NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
 )
-SHORT = "  next       give it longer: --budget (docs/nightly-reference.md)"
+SHORT = f"  next       give it longer: --budget ({page('nightly-reference')})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

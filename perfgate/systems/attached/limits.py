@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from perfgate.model import MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.command_faults import lacking
 from perfgate.systems.attached.target_file import Described, Limits
@@ -121,7 +122,8 @@ def never_set(name: str, value: str, never: Sequence[Rule], bounded: Sequence[Ru
         return f"{name} is never changed on real brokers: {rule.why}"
     rule = next((rule for rule in bounded if rule.has(name)), None)
     if rule is None:
-        return f"{name} is never changed on real brokers: it is none of those that a run may change (docs/safety.md)"
+        where = page("safety")
+        return f"{name} is never changed on real brokers: it is none of those that a run may change ({where})"
     if outside(rule, value):
         return f"{name} = {value}: on real brokers it may be {bounds(rule)}: {rule.why}"
     return None

@@ -20,6 +20,7 @@ from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
 from perfgate.model.changes import release_numbers
 from perfgate.model.declared import UNKNOWN_VERSION
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.secret import redacted
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def resolved_jars(what: str, endpoint: str) -> tuple[Path, ...]:
         raise ConfigurationError(
             f"{what} does not resolve from Maven coordinates "
             f"({error.__class__.__name__}: {redacted(str(error))}); check the version and the connection to the Maven "
-            "repository (a mirror: docs/air-gapped.md)"
+            f"repository (a mirror: {page('air-gapped')})"
         ) from error
 
 

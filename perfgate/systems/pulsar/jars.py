@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from perfgate.host.maven import digest, repository
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.secret import redacted
 from perfgate.model.system import DEFAULT_PULSAR_VERSION
 
@@ -121,5 +122,5 @@ def _jar(context: MavenContext, coordinates: str) -> Path:
             last = error
     raise ConfigurationError(
         f"{coordinates} cannot be had from the Maven repository ({type(last).__name__}: {redacted(str(last))}); check "
-        "the connection to it (a mirror: docs/air-gapped.md)"
+        f"the connection to it (a mirror: {page('air-gapped')})"
     ) from last

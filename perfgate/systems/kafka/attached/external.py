@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Manifest
@@ -36,7 +37,7 @@ from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 LOOK_AGAIN_S = 0.5
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
-BLIND = "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets-security.md)"
+BLIND = f"a fault would hit topics that cannot be seen: grant Describe on all topics ({page('targets-security')})"
 
 
 class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
@@ -98,7 +99,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         if self._blind:
             self._note(
                 f"note: {self._user} sees no topic but those of runs: whether others are offline or under-replicated "
-                "cannot be told; grant it Describe on all topics (docs/targets-security.md)"
+                f"cannot be told; grant it Describe on all topics ({page('targets-security')})"
             )
         try:
             check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, self._user, self._note)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import TopicSpec, settings
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
@@ -203,7 +204,7 @@ def _refuse(denied: Sequence[str], name: str, user: str, stays: str = "") -> Non
         raise ConfigurationError(
             f"the brokers do not let {user} {', '.join(denied)} topics {prefix}*; grant it: kafka-acls --add "
             f"--allow-principal User:{user} --operation Create --operation Describe --operation Write --operation Read "
-            f"--operation Delete --topic {prefix} --resource-pattern-type prefixed (docs/targets-security.md){stays}"
+            f"--operation Delete --topic {prefix} --resource-pattern-type prefixed ({page('targets-security')}){stays}"
         )
 
 

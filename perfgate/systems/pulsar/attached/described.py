@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.pages import page
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
 from perfgate.model.target import PREFIX
@@ -125,7 +126,7 @@ class DescribedPulsar(Described):
 
 def load_target(path: Path) -> DescribedPulsar:
     """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
-    document = toml_of(path, f"target file {path}", missing="docs/targets.md has an example")
+    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
     try:
         return _described(path, document)
     except ConfigurationError as error:

@@ -11,6 +11,7 @@ from typing import Unpack
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.diagnosis import Keys, context_of, problem_of
@@ -39,7 +40,7 @@ from perfgate.systems.pulsar.client.http import RefusedError
 LOOK_AGAIN_S = 0.5
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
-BLIND = "whether a fault hits others cannot be seen: it needs a superuser's role (docs/targets-pulsar.md)"
+BLIND = f"whether a fault hits others cannot be seen: it needs a superuser's role ({page('targets-pulsar')})"
 KEYS = Keys(
     servers="admin-url and service-url",
     protocol="the scheme of admin-url and service-url",

@@ -10,6 +10,7 @@ from typing import Any
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.pages import page
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.http import RefusedError
@@ -21,7 +22,7 @@ THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
 """Time for a broker to register again, as after a rolling restart by others."""
 NO_SUPERUSER = (
     "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen "
-    "(docs/targets-pulsar.md)"
+    f"({page('targets-pulsar')})"
 )
 OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId", "numHttpServerThreads", "haProxy")
 """What settings begin with that differ from broker to broker and do not change their speed."""

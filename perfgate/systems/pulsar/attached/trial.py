@@ -13,6 +13,7 @@ from typing import Any
 
 from perfgate.model import TopicSpec
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
+from perfgate.model.pages import page
 from perfgate.model.secret import redacted
 from perfgate.model.target import PREFIX, OfCluster
 from perfgate.systems.attached.manifest import Manifest
@@ -156,7 +157,7 @@ class Trials:
             raise ConfigurationError(
                 f"{self._described.name}: the brokers do not let this role {action}: {refused}; make it an admin of "
                 f"the tenant: pulsar-admin tenants update {self._described.tenant} --admin-roles ROLE "
-                "(docs/targets-pulsar.md)"
+                f"({page('targets-pulsar')})"
             ) from None
 
     def _try_clients(self, topic: str) -> None:
