@@ -26,7 +26,8 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
-from perfgate.model.command import command_line
+from perfgate.model.command import command_line, without
+from perfgate.model.pages import page
 
 PASSED = (Verdict.PASS, Verdict.IMPROVED)
 VALID = (*PASSED, Verdict.MISSING, Verdict.REGRESSED)
@@ -43,7 +44,7 @@ NEXT_STEP = {
     ),
     Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
     Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
-    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} (docs/thresholds.md)",
+    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} ({page})",
 }
 
 MORE_ROUNDS = 9
@@ -52,23 +53,27 @@ MORE_ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """The command for a run like this one: `given` are the options of its system, target and tier.
+    """The command for a run like this one: `given` are the options of its system, target and tier, and others of it.
 
+    `recording`: those that a baseline takes.
     `selection`: options that select only what a message is about; `driver`: its option where it is not the system's
     usual one; `rounds`: of this run.
     """
 
     given: tuple[str, ...] = ()
+    recording: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
     driver: tuple[str, ...] = ()
     rounds: int = 0
 
     def command(self, usual: Sequence[str], *options: str) -> str:
         """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
-        return command_line("gate", *self.given, *(self.selection or usual), *self.driver, *options)
+        given = without(self.given, (*self.driver, *options))
+        return command_line("gate", *given, *(self.selection or usual), *self.driver, *options)
 
 
 USUAL = Again()
+OF_FOLDERS = ("--thresholds=", "--results=")
 VERBS = {"records_per_s": "sends", "received_records_per_s": "receives"}
 NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
 PARTLY_NEXT = "quiet the machine and run again; all other metrics of the scenario were judged"
@@ -305,8 +310,9 @@ def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again) -> str:
         again=asked.command(usual),
         more=asked.command(usual, "--rounds", str(rounds)),
         longer=asked.command(usual, "--broker-warmup", "300"),
-        baseline=command_line("baseline", *asked.given),
-        thresholds=command_line("thresholds"),
+        baseline=command_line("baseline", *asked.recording),
+        page=page("thresholds"),
+        thresholds=command_line("thresholds", *(one for one in asked.given if one.startswith(OF_FOLDERS))),
     )
 
 

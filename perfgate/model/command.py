@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 PROGRAM = "kafka-perf-gate"
@@ -15,6 +16,11 @@ PROGRAM = "kafka-perf-gate"
 def command_line(name: str, *words: str) -> str:
     """Return the command line of a subcommand with these words, each quoted where a shell needs it."""
     return f"{program()} {shlex.join([name, *words])}"
+
+
+def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the words without those that give one of the options another value: --rounds=5, where --rounds follows."""
+    return [word for word in words if not any(word.startswith(f"{one}=") for one in options if one.startswith("--"))]
 
 
 def installing(extra: str) -> str:

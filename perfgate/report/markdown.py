@@ -113,4 +113,5 @@ def _where(document: Mapping[str, Any]) -> str:
     report = (
         "report/index.html, run.json" if ended else f"run.json; {command_line('report', 'FOLDER')} makes a page of it"
     )
-    return f"{cell(', '.join(facts))}. In the run's folder: {report}."
+    source = f" Nothing was measured: figures of run {cell(document['replay_of'])}." if document["replay_of"] else ""
+    return f"{cell(', '.join(facts))}.{source} In the run's folder: {report}."

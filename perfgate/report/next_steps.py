@@ -8,7 +8,7 @@ from typing import Any
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.wording import MORE_ROUNDS
 from perfgate.model import Outcome, Verdict
-from perfgate.model.command import command_line
+from perfgate.model.command import command_line, without
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
 from perfgate.model.system import System, system_of
 from perfgate.report.view import View
@@ -61,17 +61,17 @@ def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = 
 def to_do_line(
     outcomes: Sequence[Outcome],
     relations: Mapping[str, Outcome],
-    target: str,
-    tier: str,
-    system: System = "kafka",
+    given: Sequence[str],
+    recording: Sequence[str],
     *,
     names: Collection[str],
     rounds: int,
     on_that_machine: bool,
     driver: Sequence[str] = (),
 ) -> str:
-    """Return what to do now, in one line: of the worst verdict, with the command for this system, target and tier.
+    """Return what to do now, in one line: of the worst verdict, with the command for it.
 
+    `given`: options of another run like this one; `recording`: those that a baseline of it takes.
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
     are. `rounds`: of this run. `driver`: its option where it is not the usual one.
     `on_that_machine`: the run was recorded, perhaps elsewhere.
@@ -86,14 +86,15 @@ def to_do_line(
     name, selection, outcome = worst[0]
     longer = ("--rounds", str(max(MORE_ROUNDS, 2 * rounds)))
     again, more = (
-        gate_command(*selection, *driver, *options, target=target, tier=tier, system=system) for options in ((), longer)
+        command_line("gate", *without(given, (*driver, *options)), *selection, *driver, *options)
+        for options in ((), longer)
     )
     steps = {
         Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
         Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
         Verdict.INVALID: f"mend the reason that its message gives, then {again}",
         Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
-        Verdict.MISSING: f"{baseline_command(target, tier, system)} stores what it is to be held against",
+        Verdict.MISSING: f"{command_line('baseline', *recording)} stores what it is to be held against",
     }
     there = " on that machine" if on_that_machine else ""
     others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""
@@ -142,7 +143,7 @@ def next_steps(view: View) -> list[str]:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
         steps.append(f"This run is no ground to go on: {why}.")
     if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
-        recording = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
-        steps.append(f"Record thresholds of this machine: {recording}")
+        known = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
+        steps.append(f"Record thresholds of this machine: {view.recording or known}")
     nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
     return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]

@@ -57,7 +57,8 @@ class View:
     """A run.json with all that was judged, worst first, and what else reports say of it.
 
     `notes`: what to know of the figures, no verdicts; `drifts`: what has moved over the runs of the history; `advice`:
-    what to do about the change that was compared.
+    what to do about the change that was compared; `recording`: the command that records thresholds, where more is known
+    of the run than its document says.
     """
 
     document: Mapping[str, Any]
@@ -65,6 +66,7 @@ class View:
     notes: tuple[str, ...] = ()
     drifts: tuple[str, ...] = ()
     advice: str = ""
+    recording: str = ""
 
     @property
     def off(self) -> list[Line]:
@@ -119,7 +121,7 @@ class View:
         if document["modified"]:
             lines.append(f"MODIFIED by {', '.join(document['modified'])}: comparable with no other run.")
         if document["replay_of"]:
-            lines.append(f"Judged again from the recording of run {document['replay_of']}.")
+            lines.append(f"Nothing was measured: judged again from the recording of run {document['replay_of']}.")
         if document["not_run"]:
             lines.append(f"{len(document['not_run'])} selected and not run; run.json has each reason.")
         return [*lines, *(f"Left behind: {text}" for text in document["left_behind"]), *self.notes]

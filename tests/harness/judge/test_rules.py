@@ -283,7 +283,7 @@ def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
 def test_the_message_asks_for_the_run_s_own_target_and_tier() -> None:
     """The brokers of a red nightly were somebody's own: the command measured three of this machine instead."""
     asked = ("--target", "staging.toml", "--tier", "nightly")
-    again = Again(given=asked, selection=("-k", "batch-1k and not batch-1k-b"), rounds=7)
+    again = Again(given=asked, recording=asked, selection=("-k", "batch-1k and not batch-1k-b"), rounds=7)
     red = judge_scenario(measurement([700, 710, 690]), profile(RATE, CPU))
     told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), again)
     assert f"({program()} gate --target staging.toml --tier nightly -k 'batch-1k and not batch-1k-b')" in told

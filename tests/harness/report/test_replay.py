@@ -32,6 +32,26 @@ def test_a_replay_gives_the_same_verdicts_without_a_cluster(document: dict[str, 
     assert not (replayed.results / "latest").exists(), "a replay is not the newest run"
 
 
+def test_a_replay_says_that_nothing_was_measured_and_whose_figures_these_are(replayed: Finished) -> None:
+    """In the plan, above the tables and beside the last line: figures of a month ago were taken for today's."""
+    whose = "figures of run 20261121T150640Z-ac44, 2026-11-21 15:06 UTC, on 2 x AMD EPYC, target embedded"
+    lines = replayed.output.splitlines()
+    assert f"nothing is measured: 7 scenarios judged again, {whose}" in lines
+    head = next(at for at, line in enumerate(lines) if "Kafka performance gate, tier" in line)
+    last = next(at for at, line in enumerate(lines) if line.startswith("GREEN: "))
+    assert lines[head + 1] == lines[last - 1] == f"nothing was measured: {whose}"
+    summary = next(replayed.results.glob("2*/summary.md")).read_text()
+    assert "Nothing was measured: figures of run 20261121T150640Z-ac44." in summary
+
+
+def test_a_replay_of_a_replay_names_the_run_that_measured(tmp_path: Path, document: dict[str, Any]) -> None:
+    again = {**document, "run_id": "20261122T101010Z-0001", "started": "2026-11-22T10:10:10+00:00"}
+    (tmp_path / "run.json").write_text(json.dumps({**again, "replay_of": document["run_id"]}))
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}")
+    by = "(by run 20261122T101010Z-0001, 2026-11-22 10:10 UTC, which judged it again)"
+    assert f"nothing was measured: figures of run {document['run_id']} {by}, on 2 x AMD EPYC" in done.output
+
+
 def test_a_replay_of_a_modified_run_stays_modified(tmp_path: Path, document: dict[str, Any]) -> None:
     changed = {**document, "modified": ["producer.linger.ms=50"], "tier": {**document["tier"], "name": "nightly"}}
     (tmp_path / "run.json").write_text(json.dumps(changed))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perfgate.fixtures.command_line import driver_option
 from perfgate.model import Effect, Outcome, Verdict
 from perfgate.model.command import program
-from perfgate.report.next_steps import alone, to_do_line
+from perfgate.report.next_steps import alone, options_for, to_do_line
 from perfgate.report.terminal import fitting, summary_line, write_table
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
@@ -137,11 +137,12 @@ def to_do(
     on_that_machine: bool = False,
     driver: Sequence[str] = (),
 ) -> str:
+    given = options_for(target, tier)
     return to_do_line(
         outcomes,
         relations,
-        target,
-        tier,
+        given,
+        given,
         names=names,
         rounds=rounds,
         on_that_machine=on_that_machine,
