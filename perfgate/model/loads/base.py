@@ -121,10 +121,9 @@ class Load(metaclass=_OfItsKind):
         return ""
 
     def lacks(self, field: str) -> str:
-        """Return why a change of this field changes nothing; empty when it may."""
-        if field in self.takes:
-            return ""
-        return f"its load is {self.kind}, not {next(name for name, kind in KINDS.items() if field in kind.takes)}"
+        """Return why a change of this field changes nothing; empty when it may, or no load has the field."""
+        kinds = [name for name, kind in KINDS.items() if field in kind.takes]
+        return f"its load is {self.kind}, not {kinds[0]}" if kinds and field not in self.takes else ""
 
     def at_rate(self, rate: float) -> Load:
         """Return the load at a stated rate."""
