@@ -2,8 +2,10 @@
 
 import ctypes
 from dataclasses import replace
+from importlib.metadata import version
 from unittest.mock import Mock
 
+import confluent_kafka
 import numpy as np
 import pytest
 from confluent_kafka import KafkaError
@@ -51,10 +53,18 @@ def test_what_a_share_group_cannot_do_is_said_beforehand(changed: Scenario, beca
     assert because in str(LibrdkafkaDriver().cannot(changed))
 
 
-def test_where_share_groups_are_not_measured() -> None:
+def test_where_share_groups_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluent_kafka, "ShareConsumer", Mock(), raising=False)
     assert LibrdkafkaDriver().cannot(SHARED) is None
     assert "no share group" in str(inexpressible(SHARED))
     assert "would stay on real brokers" in str(beyond(Limits(total_bytes=1e12, bytes_per_s=1e12), SHARED))
+
+
+def test_a_client_without_share_consumers_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(confluent_kafka, "ShareConsumer", raising=False)
+    assert LibrdkafkaDriver().cannot(SHARED) == (
+        f"share consumers came with confluent-kafka 2.15.0, and {version('confluent-kafka')} is installed"
+    )
 
 
 class Given:
@@ -80,7 +90,8 @@ def test_what_a_poll_gives_comes_as_rows_whose_values_can_be_read(monkeypatch: p
             [Given(None, (0, 0), error=error)],
         ]
     )
-    monkeypatch.setattr(sharing, "ShareConsumer", Mock(return_value=Mock(poll=lambda _: next(polls))))
+    consumer = Mock(return_value=Mock(poll=lambda _: next(polls)))
+    monkeypatch.setattr(confluent_kafka, "ShareConsumer", consumer, raising=False)
     monkeypatch.setattr(sharing, "AdminClient", Mock(return_value=Mock(incremental_alter_configs=lambda *_, **__: {})))
     client = {"group.id": "g", "bootstrap.servers": "b:1"}
     member = sharing.ShareMember({"topics": ["t", "u"], "partitions": 6, "client": client}, 0)

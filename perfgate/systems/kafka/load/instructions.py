@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from perfgate.host.disk import cache_dir
@@ -56,6 +57,8 @@ PACKAGE = "confluent-kafka"
 INSTALL_TIMEOUT_S = 300
 SHARE_GROUPS_SINCE = (4, 2)
 """Kafka's own clusters have them switched on from this release on (KIP-932)."""
+SHARE_CONSUMER_SINCE = "2.15.0"
+"""The release of confluent-kafka that has one."""
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
@@ -239,4 +242,12 @@ def _cannot_share(scenario: Scenario) -> str | None:
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:
         return "share consumers are those of the installed client alone"
-    return None
+    return _no_share_consumer()
+
+
+def _no_share_consumer() -> str | None:
+    import confluent_kafka  # few scenarios have share groups
+
+    if hasattr(confluent_kafka, "ShareConsumer"):
+        return None
+    return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {metadata.version(PACKAGE)} is installed"

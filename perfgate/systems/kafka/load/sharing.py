@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import numpy as np
-from confluent_kafka import KafkaException, Message, ShareConsumer, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from perfgate.load.clients import Hear, LoadClientError
@@ -54,7 +55,7 @@ class ShareMember:
         """Number that the group has given this member."""
         extra = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
         try:
-            self._consumer = ShareConsumer({**with_tokens(self._settings), **extra})
+            self._consumer = confluent_kafka.ShareConsumer({**with_tokens(self._settings), **extra})
         except (KafkaException, ValueError) as error:
             raise LoadClientError(f"a share consumer refuses its settings: {error}") from None
         if self._journal:
