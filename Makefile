@@ -81,7 +81,7 @@ help:
 	@echo 'make reference   docs/reference again, from the code'
 	@echo 'make docs    the documents as a site that opens from disk, with search: docs/_build/docs/index.html'
 	@echo 'make lint    ruff and mypy --strict'
-	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
+	@echo 'make lock    requirements*.lock and requirements-lowest.txt again, after a change of requirements*.txt or pyproject.toml (needs uv)'
 	@echo 'make dist    the package: wheel and sdist in dist/'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
@@ -148,6 +148,7 @@ lock:
 	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
 	$(LOCK) requirements-agent.txt -o perfgate/load/requirements-agent.lock
 	$(LOCK) requirements-iam.txt -o requirements-iam.lock
+	$(PYTHON) -m tests.documents.lowest
 
 dist: $(VENV)/.run
 	@$(PY) -m hatchling build --clean --directory dist

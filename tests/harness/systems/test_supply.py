@@ -1,10 +1,10 @@
 """Packages and jars that are installed and run are those that the suite was tested with, by their hashes."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from perfgate.load.agent import PACKAGES
 from perfgate.model import DEFAULT_KAFKA_VERSION
@@ -12,6 +12,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import agent_jar, kafka_jars, kept_digests
 from perfgate.systems.kafka.managed.monitoring import AGENT
+from tests.documents import lowest
 
 ROOT = Path(__file__).parents[3]
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")
@@ -59,11 +60,15 @@ def test_every_package_has_a_hash(name: str) -> None:
 
 
 def test_an_installed_package_asks_for_what_the_checkout_is_tested_with() -> None:
-    ranges = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    asked = {one.partition(">=")[0]: one.partition(">=")[2].partition(",")[0] for one in ranges}
-    pinned = pins("requirements.txt")
+    asked, pinned = lowest.ranges(), pins("requirements.txt")
     assert {*asked} == {*pinned} - {"hatchling"}, "which builds the package"
-    assert all(pinned[name].startswith(least) for name, least in asked.items())
+    for name, (least, too_new) in asked.items():
+        assert Version(least) <= Version(pinned[name]) < Version(too_new), name
+
+
+def test_the_lower_ends_that_are_tested_are_those_of_the_package() -> None:
+    assert lowest.FILE.read_text() == lowest.text(), "run: make lock"
+    assert pins(lowest.FILE.name) == {name: least for name, (least, _) in lowest.ranges().items()}
 
 
 def test_all_jars_of_the_default_version_are_kept_by_their_hash() -> None:
