@@ -11,7 +11,8 @@ import pytest
 from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.sequential import judge_units, scatter
+from perfgate.judge.scatter import scatter
+from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Load, Measurement, RecordedPairs, Verdict, settings
 from tests.harness.build import accounting
 from tests.harness.build.comparisons import comparison

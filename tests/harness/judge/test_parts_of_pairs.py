@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.harness.build.comparisons import comparison
 BURSTS = (1.0, 1.1, 0.9, 1.05, 0.95, 1.0)
 
 
-def pairs(factor: float, *noise: float, **changes: object) -> Comparison:
+def pairs(factor: float, *noise: float, **changes: Any) -> Comparison:
     """Pairs of six bursts each, which differ by `noise` from one another."""
     every = [one * burst for one in noise for burst in BURSTS]
     return comparison(
