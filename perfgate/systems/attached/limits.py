@@ -14,6 +14,13 @@ from perfgate.systems.attached.command_faults import lacking
 from perfgate.systems.attached.target_file import Described, Limits
 
 
+def lacking_permissions(described: Described) -> str:
+    """Return what file and run have to say for a change of the brokers' settings, where not both of them do."""
+    if described.broker_config_allowed:
+        return "the run must say --allow-broker-config"
+    return "the target file must say [broker-config] allowed = true, and the run --allow-broker-config"
+
+
 def no_fault(
     scenario: FaultScenario, described: Described, brokers: Mapping[int, str], *, allowed: bool, blind: str
 ) -> str | None:

@@ -167,7 +167,11 @@ def test_topics_and_their_partitions_are_bounded_before_any_is_made(
         ({"topic": TopicSpec(partitions=1, replication_factor=1, count=10)}, "", "it has 11 topics"),
         ({"topic": TopicSpec(partitions=300, replication_factor=1)}, "", "its topics have 303 partitions"),
         ({"load": Load(kind="capped", rate=1e6)}, "", "it offers "),
-        ({"quota_mib_per_s": 1.0}, "", "it sets a quota of a client id of its own: the file must say [broker-config]"),
+        (
+            {"quota_mib_per_s": 1.0},
+            "",
+            "it sets a quota of a client id of its own: the target file must say [broker-config]",
+        ),
         ({"quota_mib_per_s": 1.0}, "[broker-config]\nallowed = true", None),
         (
             {"quota_mib_per_s": 1.0},

@@ -75,7 +75,7 @@ CONNECTION = re.compile(
 PERMISSIONS = (
     "topics {prefix}* (prefixed): Create, Describe, DescribeConfigs, Write, Read, Delete",
     "consumer groups {prefix}* (prefixed): Read, Describe, Delete",
-    "all topics: Describe (or nobody tells whether the cluster is well)",
+    "all topics: Describe (without it the run cannot see whether the cluster is well)",
 )
 IN_TRANSACTIONS = "transactional ids {prefix}* (prefixed): Write, Describe"
 OF_BROKERS = "cluster: DescribeConfigs, AlterConfigs (dynamic settings of brokers)"

@@ -15,6 +15,7 @@ from perfgate.systems.attached.limits import (
     Rule,
     another_kind,
     beyond_limits,
+    lacking_permissions,
     never_set,
     number_of,
     outside,
@@ -50,7 +51,7 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
     if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
     topic = dict(scenario.topic.config)
-    wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
+    wanted = lacking_permissions(described)
     if any(part.quota_mib_per_s for part in scenario.beside):
         if not broker_config_allowed:
             return f"it sets a quota of a client id of its own: {wanted}"

@@ -102,7 +102,7 @@ class DescribedPulsar(Described):
             return ["a superuser's role (dynamic settings of brokers, and whether a fault does others harm)"]
         return [
             f"a role that is an admin of tenant {self.tenant} (namespaces {self.prefix}*, and topics in them)",
-            "a superuser's role, or nobody tells whether brokers are gone",
+            "a superuser's role (without it the run cannot see whether brokers are gone)",
         ]
 
     @property

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from perfgate.model import CROSS_ZONE, MIB, Scenario
 from perfgate.model.target import OfCluster
-from perfgate.systems.attached.limits import Rule, another_kind, beyond_limits, never_set, number_of
+from perfgate.systems.attached.limits import (
+    Rule,
+    another_kind,
+    beyond_limits,
+    lacking_permissions,
+    never_set,
+    number_of,
+)
 from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 
@@ -99,10 +106,7 @@ def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_c
         if reason := never_of_brokers(name, value):
             return reason
     if scenario.cluster.config and not broker_config_allowed:
-        return (
-            "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
-            "--allow-broker-config"
-        )
+        return f"it needs broker settings: {lacking_permissions(described)}"
     return None
 
 
