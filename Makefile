@@ -148,7 +148,7 @@ lock:
 	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
 	$(LOCK) requirements-agent.txt -o perfgate/load/requirements-agent.lock
 	$(LOCK) requirements-iam.txt -o requirements-iam.lock
-	$(PYTHON) -m tests.documents.lowest
+	python3 -m tests.documents.lowest
 
 dist: $(VENV)/.run
 	@$(PY) -m hatchling build --clean --directory dist

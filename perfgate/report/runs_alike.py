@@ -83,7 +83,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
     none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
     bad = [e for e in document["scenarios"] if e["verdict"] in none]
     if bad:
-        reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
+        reason = f": {why.splitlines()[0]}" if (why := _why(bad[0])) else ""  # logs follow
         return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
     if not document["scenarios"]:
         return "no scenario was measured to its end"
@@ -91,6 +91,13 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
         if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
             return noise
     return ""
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    """Return the first reason of a scenario's verdict; that no limit is stored is none of it where there is another."""
+    no_limit = [f"{j['metric']}: {j['reason']}" for j in entry["judgements"] if j["verdict"] == Verdict.MISSING.value]
+    reasons = [str(reason) for reason in entry["reasons"]]
+    return next((reason for reason in reasons if reason not in no_limit), reasons[0] if reasons else "")
 
 
 def red_of(document: Mapping[str, Any]) -> list[str]:
