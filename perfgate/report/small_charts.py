@@ -40,14 +40,16 @@ def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, lim
 
     axis = Markup('<line class="axis" x1="{0}" y1="{2}" x2="{1}" y2="{2}"/><text x="{3}" y="{4}" {5}>{6}</text>')
     parts = [axis.format(LEFT, right, y(at), LEFT - 5, y(at) + 4, ENDS, number(at)) for at in ticks(top)]
-    line = Markup('<line class="{0}" x1="{1}" y1="{3}" x2="{2}" y2="{3}"/><text x="{2}" y="{4}" {5}>{0} {6}</text>')
-    for kind, at in (("baseline", baseline), ("limit", limit)):
+    line = Markup('<line class="{0}" x1="{1}" y1="{3}" x2="{2}" y2="{3}"/><text x="{4}" y="{5}" {6}>{0} {7}</text>')
+    # Their words stand at either end of the lines, which may be close to one another.
+    for kind, at, end, anchor in (("baseline", baseline, LEFT + 3, Markup("")), ("limit", limit, right, ENDS)):
         if at is not None:
-            parts.append(line.format(kind, LEFT, right, y(at), y(at) - 3, ENDS, number(at)))
+            parts.append(line.format(kind, LEFT, right, y(at), end, y(at) - 3, anchor, number(at)))
     step = (right - LEFT) / (len(rounds) + 1)
     point = Markup('<circle class="o" cx="{:.1f}" cy="{}" r="4"><title>round {}: {}</title></circle>')
     parts += [point.format(LEFT + step * n, y(value), n, number(value)) for n, value in enumerate(rounds, 1)]
-    words = f"{len(rounds)} rounds, {unit}" if unit else f"{len(rounds)} rounds"
+    count = f"{len(rounds)} round{'s' if len(rounds) != 1 else ''}"
+    words = f"{count}, {unit}" if unit else count
     parts.append(Markup('<text x="{}" y="{}" {}>{}</text>').format(right, HEIGHT - 4, ENDS, words))
     shown = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
     return shown.format(WIDTH, HEIGHT, words, Markup("").join(parts))
