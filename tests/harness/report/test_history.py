@@ -201,10 +201,9 @@ def test_fewer_than_five_runs_are_not_accepted(
     nightly = {**document, "tier": {**document["tier"], "name": "nightly"}}
     results = results_of(tmp_path, nightly, 4)
     assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 1
-    assert (
-        f"too few runs: 4 of 5; {command_line('baseline', '--tier', 'nightly')} does the rest"
-        in capsys.readouterr().out
-    )
+    where = ("--results", str(results), "--thresholds", str(thresholds))
+    again = command_line("baseline", "--tier", "nightly", *where)
+    assert f"too few runs: 4 of 5; {again} does the rest" in capsys.readouterr().out
     assert (thresholds / "mine.toml").read_text() == before
 
 

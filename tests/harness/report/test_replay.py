@@ -216,14 +216,15 @@ def test_a_first_run_ends_with_what_it_found_and_the_one_command_that_records_it
     assert "all 8 hold" in text
     assert "all 5 were measured with a valid load" in text
     assert "embedded-2c fits but for cpu_model: Another One there, AMD EPYC here" in text
-    assert f"{command_line('baseline')} on that machine" in text, "it is a replay"
+    again = command_line("baseline", f"--results={tmp_path / 'results'}", f"--thresholds={folder}", "--window=2")
+    assert f"{again} on that machine" in text, "it is a replay"
     line = (
         "GREEN WITHOUT THRESHOLDS: judged 0 of 5 scenarios (5 MISSING) and 8 of 8 relations (8 PASS); "
         "2 not run; exit code 0"
     )
     *_, counts, to_do, _of_pytest = [shown for shown in text.splitlines() if shown]
     assert counts == line
-    assert to_do.startswith(f"To do on that machine: acks-all is MISSING: {command_line('baseline')}"), to_do
+    assert to_do.startswith(f"To do on that machine: acks-all is MISSING: {again}"), to_do
 
 
 def test_a_first_run_says_what_did_not_hold(
