@@ -1,4 +1,4 @@
-"""What the scatter of a comparison by turns is made of: ``python -m benchmarks.scatter``.
+"""Scatter of a comparison by turns, and what it is made of: ``python -m benchmarks.scatter``.
 
 Bursts of a scenario with itself on one warm cluster, in which nothing differs: short and long ones, with long and short
 turns, in random order. Each is appended to benchmarks/results/scatter.jsonl. ``--report`` prints, for each kind, the

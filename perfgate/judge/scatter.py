@@ -24,7 +24,7 @@ share of the degrees of freedom that the pairs at hand have themselves: the mean
 and their own standard deviation rises with it (3 w). A half stands for w = 0, and it is never less."""
 BETWEEN, BETWEEN_OF_LATENCIES = 0.06, 0.15
 """The largest standard deviation between clusters of the same kind that was seen (of the logarithm of a pair's ratio,
-without what its bursts explain). Of 23 comparisons on pairs on two kinds of machine 0.056 of a rate, 0.057 of the
+without what its bursts explain). Of 22 comparisons on pairs on one machine (2 cores) 0.056 of a rate, 0.057 of the
 brokers' CPU per record, 0.147 of a p99; most had none that shows (benchmarks/results/compare_quality.jsonl)."""
 SEEN = 8
 """That largest value counts as an estimate from this many pairs."""

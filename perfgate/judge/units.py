@@ -65,8 +65,8 @@ def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
     return FEWEST_BESIDE_KNOWN if known else FEWEST_UNITS
 
 
-UNKNOWN_BETWEEN = ("broker_rss_mib.", "broker_disk_")
-"""What clusters of the same kind differ by in these is not known."""
+UNKNOWN_BETWEEN = ("broker_rss_mib.", "broker_disk_", "client_cpu_")
+"""What clusters of the same kind differ by in these is not known, or was more: 0.079 of the client's CPU per record."""
 
 
 def scatter_is_known(comparison: Comparison, metric: str) -> bool:
