@@ -1,5 +1,7 @@
 """Drawn runs, judged by the product's own rules: what the gate sees. ``python -m benchmarks.gate_power``.
 
+``--early``: the same runs measured whole, and ended where fewer rounds are enough (judge/gate_stop.py).
+
 A run's figures scatter twice: between the rounds of a run, and between runs (brokers started anew, another state of the
 machine). Both are drawn from lognormal distributions. A profile is recorded from PROFILE_RUNS such runs, a scenario is
 held in two metrics, of which a slowdown changes one, and what is red is measured again. The second run shares a part of
@@ -22,6 +24,7 @@ from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claim import worst
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
+from perfgate.judge.gate_stop import FEWEST_SURE, kept_by_far
 from perfgate.judge.limits import ROWS, reach_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
@@ -53,12 +56,25 @@ class Lab:
     """Draws runs of one kind of machine and one tier."""
 
     def __init__(
-        self, rounds: int, within: float, between: float, correlation: float, seed: int = 1, *, heavy: bool = False
+        self,
+        rounds: int,
+        within: float,
+        between: float,
+        correlation: float,
+        seed: int = 1,
+        *,
+        heavy: bool = False,
+        early: bool = False,
     ) -> None:
-        """`heavy`: rounds scatter by Student's t with 3 degrees of freedom, scaled to the same standard deviation."""
+        """`heavy`: rounds scatter by Student's t with 3 degrees of freedom, scaled to the same standard deviation.
+
+        `early`: no rounds are measured after those that are enough, but for the confirmation run.
+        """
         self._rounds, self._within, self._between, self._correlation = rounds, within, between, correlation
         self._random = np.random.default_rng(seed)
-        self._heavy = heavy
+        self._heavy, self._early = heavy, early
+        self.measured: list[int] = []
+        """Rounds of each scenario's first look."""
 
     def thresholds(self) -> tuple[Threshold, Threshold]:
         """Return what PROFILE_RUNS unchanged runs make of either metric."""
@@ -97,7 +113,7 @@ class Lab:
     def verdict(self, held: tuple[Threshold, Threshold], rate: float, cpu: float) -> Verdict:
         """Return a scenario's verdict when its rate and CPU are so many times their true unchanged ones."""
         factors, states = (rate, cpu), [self._deviation(), self._deviation()]
-        first = self._look(held, factors, states)
+        first = self._look(held, factors, states, early=self._early)
         if first.verdict is not Verdict.REGRESSED:
             return first.verdict
         share = self._correlation
@@ -126,11 +142,24 @@ class Lab:
             rounds.append(replace(one, steady=not stalls, growth=growth))
         return Measurement(scenario=PAPER, rounds=tuple(rounds), rtt_ms={})
 
-    def _look(self, held: tuple[Threshold, Threshold], factors: tuple[float, float], states: list[float]) -> Outcome:
-        judgements = tuple(
-            judge_threshold(self._rates(factor, state), threshold)
-            for threshold, factor, state in zip(held, factors, states, strict=True)
+    def _look(
+        self,
+        held: tuple[Threshold, Threshold],
+        factors: tuple[float, float],
+        states: list[float],
+        *,
+        early: bool = False,
+    ) -> Outcome:
+        drawn = [self._rates(factor, state) for factor, state in zip(factors, states, strict=True)]
+        looks = range(FEWEST_SURE, self._rounds) if early else ()
+        sure = (
+            count
+            for count in looks
+            if all(kept_by_far(values[:count], one) for values, one in zip(drawn, held, strict=True))
         )
+        count = next(sure, self._rounds)
+        self.measured.append(count)
+        judgements = tuple(judge_threshold(v[:count], one) for v, one in zip(drawn, held, strict=True))
         return Outcome(name="row", verdict=worst(one.verdict for one in judgements), judgements=judgements)
 
 
@@ -161,8 +190,31 @@ def print_catastrophes() -> None:
             print(f"| {tier.name} | {noise} | {scatter} | " + " | ".join(cells) + " |", flush=True)
 
 
+def print_early() -> None:
+    """Print what is found of a rate, whole and ended early, and how many rounds that takes."""
+    columns = (0.0, *SLOWDOWNS)
+    words = ["unchanged", *(f"{slowdown * 100:.0f} % worse" for slowdown in SLOWDOWNS)]
+    print("| tier | noise between rounds, runs | " + " | ".join(words) + " |")
+    print("|---|---|" + "---|" * len(columns))
+    for name in ("nightly", "full"):
+        for within, between in NOISE:
+            cells = []
+            for slowdown in columns:
+                found = []
+                for early in (False, True):
+                    lab = Lab(TIERS[name].rounds, within, between, 0.5, early=early)
+                    red, green, _ = shares(lab, 1 - slowdown, 1.0, DRAWS if slowdown else UNCHANGED_DRAWS)
+                    found.append(f"{red * 100:.1f} / {green * 100:.1f}")
+                found.append(f"{statistics.fmean(lab.measured):.1f} rounds")
+                cells.append(", ".join(found))
+            print(f"| {name} | {within * 100:.0f} / {between * 100:.0f} % | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> int:
     """Print the tables of docs/verdict-quality.md."""
+    if sys.argv[1:] == ["--early"]:
+        print_early()
+        return 0
     print_catastrophes()
     print()
     tiers = TIERS.values()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from perfgate.judge.claim import Case, Ruling, judge, load_modules, notes_on, worst
 from perfgate.judge.claims.more_hosts import host_doubts, more_hosts
 from perfgate.judge.faults.rules import judge_fault
-from perfgate.judge.noise import hopeless, late_by_machine, machine_doubts_by_round
+from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
 from perfgate.judge.phrases import WARMING, joined
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_metrics, starved_by_brokers
-from perfgate.judge.statistics import clipped
-from perfgate.judge.warming import each_better, still_warming
-from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Scenario, Verdict
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Verdict
 
 
 class ScenarioCase(Case):
@@ -73,6 +71,7 @@ class PlainCase(ScenarioCase):
         known = {one.metric.partition(".")[0] for one in judged if one.verdict is not Verdict.MISSING}
         flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
         notes = (*notes_on(judged), *(f"{name} is not valid: {reason}" for name, reason in flawed.items()))
+        notes = (*notes, self.whole.enough) if self.whole.enough else notes
         return Ruling(verdict=worst(one.verdict for one in judged), judgements=tuple(judged), reasons=notes)
 
     def red(self) -> list[Judgement]:
@@ -178,30 +177,3 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
     if (limit := more_hosts(measurement)) and limit.finding == "saturated":
         reasons.append(limit.words)
     return tuple(reasons)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GateStopRule:
-    """Stops scenarios that `profile` could not judge after all `rounds` of the tier; None stops nothing."""
-
-    profile: Profile | None
-    rounds: int
-
-    def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Whether the rounds scatter too much for the rest to be judged; not while brokers warm up."""
-        thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
-        if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):
-            return False
-        for threshold in thresholds:
-            metric, distance = threshold.metric, threshold.reach * threshold.baseline
-            if any(metric.name not in r.metrics for r in rounds):
-                continue
-            # As a test of red sees them: scatter far beyond the limit does not keep one from it.
-            values = clipped([r.metrics[metric.name] for r in rounds], metric.sign, threshold.limit, distance)
-            if hopeless(values, self.rounds, threshold.reach):
-                return True
-        return False
-
-    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """The scenarios of a block that were measured on brokers still warming up, with the figures."""
-        return still_warming(rows)

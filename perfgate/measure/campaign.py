@@ -187,7 +187,7 @@ class Campaign:
             )
             return {one.arm.scenario.name: measurement_of(setup.driver, one, canary=canary) for one in made}
         facts = setup.begun(cluster, block, again=again)
-        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
+        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, whole=again)
         measured = interleaved.measure(block)
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
         if replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well

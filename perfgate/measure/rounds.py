@@ -48,12 +48,14 @@ class Rounds:
         run_id: str,
         stop: StopRule,
         canary: Sequence[CanaryReading] = (),
+        whole: bool = False,
     ) -> None:
         """`run_id`: of this measurement; the confirmation run of a run has one of its own.
 
         `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
+        `whole`: all rounds are measured also where fewer would do.
         """
-        self._stop = stop
+        self._stop, self._whole = stop, whole
         self._canary = list(canary)
         self._cluster = cluster
         self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
@@ -63,6 +65,8 @@ class Rounds:
         self._series: dict[str, list[Series]] = {}
         """By scenario: as declared, and on one load host fewer where that is asked for."""
         self._began, self._index, self._total, self._finished = 0.0, 0, 0, 0
+        self._enough = dict[str, str]()
+        """The scenarios of which no more rounds are needed, with what is said of it."""
 
     @property
     def warm_up_facts(self) -> Mapping[str, object]:
@@ -120,7 +124,7 @@ class Rounds:
         declared, *others = self._series[name]
         rows = compared_with(scenarios, [name])
         first = max(0, max(len(self._series[scenario.name][0].rounds) for scenario in rows) - self._tier.rounds)
-        if len(declared.rounds) <= first:
+        if name in self._enough or len(declared.rounds) <= first:
             first = 0  # it was ended early: it has no others
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
         self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
@@ -129,6 +133,7 @@ class Rounds:
             rounds=tuple(r for r in measurement.rounds if r not in earlier),
             warm_up=earlier,
             warming=self._warming().get(name, ""),
+            enough=self._enough.get(name, ""),
             one_host_fewer=tuple(r for one in others for r in one.rounds if r.index > first or r.invalid),
         )
 
@@ -147,7 +152,11 @@ class Rounds:
                 names = ", ".join(warming)
                 self._bench.note(f"one more round ({index}): the brokers were still warming up at {names}")
                 scenarios = compared_with(scenarios, warming)  # others have had their rounds
-            self._total = sum(len(self._series[scenario.name]) for scenario in scenarios) * max(rounds, index)
+            self._total = sum(
+                len(each[0].rounds) if scenario.name in self._enough else len(each) * max(rounds, index)
+                for scenario in scenarios
+                for each in (self._series[scenario.name],)
+            )
             self._read_canary()
             yield self._random.sample(list(scenarios), len(scenarios))
 
@@ -160,12 +169,29 @@ class Rounds:
         earlier = every[0].rounds
         if nothing_left(earlier, rounds) or self._stop.hopeless(scenario, [r for r in earlier if not r.invalid]):
             return True
+        if self._are_enough(scenario):
+            return True
         spent_s = time.monotonic() - self._began
         left_s = spent_s / self._finished * (self._total - self._finished) if self._finished else None
         for series in every if index % 2 else every[::-1]:
             if series.arm.hosts and any(r.invalid for each in every for r in each.rounds):
                 continue  # what was invalid is not measured on fewer hosts again
             self._add_round(series, left_s, f"round {index}/{max(rounds, index)}")
+        return True
+
+    def _are_enough(self, scenario: Scenario) -> bool:
+        """Whether more rounds of the scenario would change nothing; those on one host fewer are all needed."""
+        name, rounds, most = scenario.name, len(self._series[scenario.name][0].rounds), self._tier.rounds
+        if self._whole or name in self._enough or len(self._series[name]) > 1 or rounds >= most:
+            return name in self._enough
+        block = {
+            other: measurement_of(self._driver, each[0], canary=self._canary) for other, each in self._series.items()
+        }
+        if not self._stop.sure(scenario, block) or name in self._warming():
+            return False
+        self._enough[name] = f"{rounds} of {most} rounds were enough: all its limits are kept by far"
+        self._total -= most - rounds
+        self._bench.note(f"{name}: {self._enough[name]}")
         return True
 
     def _add_round(self, series: Series, left_s: float | None, doing: str) -> None:

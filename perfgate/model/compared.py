@@ -135,6 +135,12 @@ class StopRule(Protocol):
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
         """Whether these rounds scatter so much that more of them could not be judged either."""
 
+    def sure(self, scenario: Scenario, block: Mapping[str, Measurement]) -> bool:
+        """Whether more rounds would change nothing: all that is claimed of the scenario is kept by far.
+
+        `block`: the scenarios that are measured beside it, and itself, as far as they were measured.
+        """
+
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         """Return the scenarios of a block whose brokers were still warming up, with the figures."""
 

@@ -372,7 +372,8 @@ class Measurement:
     `discarded` holds rounds that the generator itself limited, or in which brokers were late, and that were measured
     again. `warm_up` holds rounds
     that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
-    `rounds` themselves, with the figures, when it did not end. `rtt_ms` is the round
+    `rounds` themselves, with the figures, when it did not end. `enough` says that fewer rounds than the tier's were,
+    because all that is claimed is kept by far. `rtt_ms` is the round
     trip of one request by link name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without
     the last of the load hosts and what ran on it (--confirm-with-more-hosts). `canary`: readings before, between and
     after them.
@@ -384,6 +385,7 @@ class Measurement:
     discarded: tuple[Round, ...] = ()
     warm_up: tuple[Round, ...] = ()
     warming: str = ""
+    enough: str = ""
     one_host_fewer: tuple[Round, ...] = ()
     rtt_ms: Mapping[str, float]
     latency_basis: str = ""

@@ -118,6 +118,7 @@ class Recorded:
     discarded_rounds: tuple[model.Round, ...]
     warm_up_rounds: tuple[model.Round, ...] = ()
     warming: str = ""
+    enough: str = ""
     one_host_fewer: tuple[model.Round, ...] = ()
     broker_log_tail: str
 

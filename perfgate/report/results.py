@@ -399,6 +399,7 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
         discarded=kept.discarded_rounds,
         warm_up=kept.warm_up_rounds,
         warming=kept.warming,
+        enough=kept.enough,
         one_host_fewer=kept.one_host_fewer,
         rtt_ms=kept.rtt_ms,
         latency_basis=kept.load.latency_basis,

@@ -49,7 +49,9 @@ class RatioCase(Case):
 
     @property
     def most_rounds(self) -> int:
-        return max(len(m.rounds) for m in self.both)
+        """How many rounds both should have: all, or those of a side of which fewer were enough."""
+        enough = [len(m.rounds) for m in self.both if m.enough]
+        return min(enough) if enough and self.paired else max(len(m.rounds) for m in self.both)
 
     def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
         """The median of the ratios; with the error of the lower scenario's where rounds are not paired."""

@@ -45,7 +45,7 @@ def ratio_is_over_nothing(case: RatioCase, _: Ruling) -> Ruling | None:
 def a_side_ended_early(case: RatioCase, _: Ruling) -> Ruling | None:
     """A scenario that was not measured to its end because its rounds scattered too much."""
     fewest = min(len(m.rounds) for m in case.both)
-    if not case.paired or fewest == case.most_rounds or len(case.ratios) != fewest:
+    if not case.paired or fewest >= case.most_rounds or len(case.ratios) != fewest:
         return None
     name = min(case.both, key=lambda m: len(m.rounds)).scenario.name
     reason = f"{name} was measured in {fewest} of {case.most_rounds} rounds: it scattered too much"

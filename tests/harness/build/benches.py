@@ -116,6 +116,9 @@ class WarmsUp:
     def hopeless(self, _scenario: object, _earlier: object) -> bool:
         return False
 
+    def sure(self, _scenario: object, _block: object) -> bool:
+        return False
+
     def still_warming(self, done: Any) -> dict[str, str]:
         warming = max(r.index for r in done[self.name]) < self.until
         return {self.name: "growing"} if warming else {}

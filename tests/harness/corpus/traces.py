@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.judge.claims.same import SequentialStopRule
-from perfgate.judge.scenario_case import GateStopRule
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.plan import one_host_fewer

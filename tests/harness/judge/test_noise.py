@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from perfgate.judge.confirmation import second_look
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.limits import (
     FACTORS,
     FALSE_RED,
@@ -24,7 +25,7 @@ from perfgate.judge.limits import (
     runs_needed,
 )
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
-from perfgate.judge.scenario_case import GateStopRule, judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.wording import scenario_message
 from perfgate.measure.canary import ProcessCpu, busiest, processes_cpu_s, read_canary
 from perfgate.model import CanaryReading, Outcome, Verdict

@@ -179,9 +179,9 @@ def test_a_baseline_of_a_teams_own_scenarios_is_recorded_accepted_and_held(tmp_p
     def called(*words: object) -> int:
         command = [sys.executable, "-m", "perfgate", *map(str, words)]
         cwd = tmp_path if words[0] == "init" else team
-        return subprocess.run(command, cwd=cwd, env=own, timeout=HANG_BOUND_S, check=False).returncode
+        return subprocess.run(command, cwd=cwd, env=own, timeout=3 * HANG_BOUND_S, check=False).returncode
 
-    short = [word.replace("--gate-", "--") for word in SHORT]
+    short = ["-k", "orders and not zstd"]  # rounds as the tier has them: brokers that still compile make no baseline
     assert called("init", team) == 0
     assert called("baseline", "--runs=5", "--accept", *short) == 0
     (profile,) = (team / "thresholds").glob("*.toml")

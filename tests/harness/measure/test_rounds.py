@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from perfgate.judge.scenario_case import GateStopRule
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.measure import rounds
 from perfgate.measure.plan import REPEATS, most_rounds, repeats, with_extra_rounds
 from perfgate.measure.rounds import Rounds
@@ -222,6 +222,27 @@ def test_what_was_ended_early_keeps_its_rounds_when_others_get_more(monkeypatch:
     found = Rounds(setup, setup, run_id="r", stop=stop).measure([scenario("slow", ("a",)), scenario("wild", ("a",))])
     assert [r.index for r in found["slow"].rounds] == [3, 4]
     assert [r.index for r in found["wild"].rounds] == [1]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_scenario_that_had_enough_is_measured_no_further_and_keeps_its_rounds(
+    monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Also where another gets more rounds, for brokers that warm up; the confirmation run is measured whole."""
+
+    class Sure(WarmsUp):
+        def sure(self, scenario: Any, block: Any) -> bool:
+            return scenario.name == "quiet" and len(block["quiet"].rounds) >= 1
+
+    reading = CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    monkeypatch.setattr(rounds, "read_canary", lambda *_: reading)
+    setup: Any = FakeSetup(Bench([GOOD]))
+    stop: Any = Sure("slow", TIER.rounds + 2)
+    rows = [scenario("slow", ("a",)), scenario("quiet", ("a",))]
+    found = Rounds(setup, setup, run_id="r", stop=stop, whole=whole).measure(rows)
+    assert [r.index for r in found["slow"].rounds] == [3, 4]
+    assert [r.index for r in found["quiet"].rounds] == ([3, 4] if whole else [1])
+    assert found["quiet"].enough == ("" if whole else "1 of 2 rounds were enough: all its limits are kept by far")
 
 
 GOOD = one_round(1, 1000)

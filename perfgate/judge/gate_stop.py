@@ -1,0 +1,98 @@
+"""When the gate measures no more rounds of a scenario: more could not be judged, or would change nothing. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perfgate.judge.claims.relation import RatioCase, judge_relation
+from perfgate.judge.noise import hopeless
+from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.statistics import Centre, centre_of, clipped
+from perfgate.judge.warming import each_better, still_warming
+from perfgate.model import Measurement, PairRelation, Profile, Relation, Round, Scenario, Threshold
+
+FEWEST_SURE = 4
+"""Rounds before the first look: of three the error is hardly known."""
+SURE = 0.01
+"""Chance that a look finds a claim kept whose truth lies at its bound. After all rounds one standard error suffices,
+which is a chance of a sixth, so that the looks before add little to it (benchmarks.gate_power --early)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateStopRule:
+    """See :class:`perfgate.model.compared.StopRule`. `rounds`: of the tier.
+
+    Without a `profile` nothing is stopped: its runs are what thresholds are recorded from.
+    """
+
+    profile: Profile | None
+    rounds: int
+    relations: Sequence[Relation] = ()
+
+    def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
+        """Whether the rounds scatter too much for the rest to be judged; not while brokers warm up."""
+        thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):
+            return False
+        for threshold in thresholds:
+            metric, distance = threshold.metric, threshold.reach * threshold.baseline
+            if any(metric.name not in r.metrics for r in rounds):
+                continue
+            # As a test of red sees them: scatter far beyond the limit does not keep one from it.
+            values = clipped([r.metrics[metric.name] for r in rounds], metric.sign, threshold.limit, distance)
+            if hopeless(values, self.rounds, threshold.reach):
+                return True
+        return False
+
+    def sure(self, scenario: Scenario, block: Mapping[str, Measurement]) -> bool:
+        """Whether the scenario is green, and each of its thresholds and relations is kept so far that it stays so.
+
+        A relation with a scenario that is not in the block is judged later, on all rounds. A flaw of any round keeps
+        the scenario going.
+        """
+        rounds = block[scenario.name].rounds
+        if self.profile is None or self.profile.reference or len(rounds) < FEWEST_SURE or any(r.flaws for r in rounds):
+            return False
+        if each_better(rounds) or not judge_scenario(block[scenario.name], self.profile).verdict.green:
+            return False
+        held = self.profile.thresholds.get(scenario.name, ())
+        concerned = [relation for relation in self.relations if scenario.name in relation.names]
+        return all(
+            kept_by_far([r.metrics[one.metric.name] for r in rounds if one.metric.name in r.metrics], one)
+            for one in held
+        ) and all(_relation_kept_by_far(relation, block) for relation in concerned)
+
+    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+        """The scenarios of a block that were measured on brokers still warming up, with the figures."""
+        return still_warming(rows)
+
+
+def kept_by_far(values: Sequence[float], threshold: Threshold) -> bool:
+    """Whether these rounds of its metric keep the threshold's limit surely: each of them, and their centre by far."""
+    return _by_far(values, centre_of(values), threshold.limit, threshold.metric.sign)
+
+
+def _relation_kept_by_far(relation: Relation, block: Mapping[str, Measurement]) -> bool:
+    if not set(relation.names) <= block.keys() or not judge_relation(relation, block).verdict.green:
+        return False
+    pairs = (relation,) if isinstance(relation, PairRelation) else relation.steps
+    for pair in pairs:
+        case = RatioCase(pair, block)
+        for bound, sign in ((pair.at_least, 1), (pair.at_most, -1)):
+            if math.isfinite(bound) and not _by_far(case.ratios, case.centre(case.ratios), bound, sign):
+                return False
+    return True
+
+
+def _by_far(values: Sequence[float], centre: Centre, bound: float, sign: int) -> bool:
+    if len(values) < FEWEST_SURE:
+        return False
+    from scipy.special import stdtrit  # 0.2 s, which runs without thresholds do not need
+
+    factor = -float(stdtrit(len(values) - 1, SURE))
+    # Written so that what is no number (NaN) is not sure.
+    return all(sign * (value - bound) >= 0 for value in values) and sign * (centre.middle - bound) >= (
+        factor * centre.error
+    )
