@@ -1,6 +1,7 @@
 """Drawn runs, judged by the product's own rules: what the gate sees. ``python -m benchmarks.gate_power``.
 
-``--early``: the same runs measured whole, and ended where fewer rounds are enough (judge/gate_stop.py).
+``--early``: the same runs measured whole, and ended where fewer rounds are enough (judge/gate_stop.py). ``--recorded
+RUN.json.gz``: after which of its rounds each scenario of that run ends, with thresholds around what it measured.
 
 A run's figures scatter twice: between the rounds of a run, and between runs (brokers started anew, another state of the
 machine). Both are drawn from lognormal distributions. A profile is recorded from PROFILE_RUNS such runs, a scenario is
@@ -10,12 +11,15 @@ the first one's deviation, because a machine's state does not end with a fresh c
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import math
 import statistics
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +28,7 @@ from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claim import worst
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
-from perfgate.judge.gate_stop import FEWEST_SURE, kept_by_far
+from perfgate.judge.gate_stop import FEWEST_SURE, GateStopRule, kept_by_far
 from perfgate.judge.limits import ROWS, reach_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
@@ -32,6 +36,7 @@ from perfgate.measure.assembly import unmeasured
 from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
 from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED
+from perfgate.report.results import load_run, recorded_measurement
 from tests.harness.build import flawed
 
 PROFILE_RUNS = 20
@@ -210,8 +215,42 @@ def print_early() -> None:
             print(f"| {name} | {within * 100:.0f} / {between * 100:.0f} % | " + " | ".join(cells) + " |", flush=True)
 
 
+def print_recorded(path: Path) -> None:
+    """Print how many rounds a recorded run needs where it is as its baselines, and where it is worse by a tenth."""
+    with tempfile.TemporaryDirectory() as folder:
+        (plain := Path(folder) / "run.json").write_bytes(gzip.decompress(path.read_bytes()))
+        found = [recorded_measurement(entry) for entry in load_run(plain)["scenarios"]]
+    whole = [m for m in found if len(m.rounds) > FEWEST_SURE and not any(r.failover for r in m.rounds)]
+    for worse in (0.0, 0.1):
+        needed = [_needed(one, worse) for one in whole]
+        ended = sum(count < len(one.rounds) for count, one in zip(needed, whole, strict=True))
+        rounds = sum(len(one.rounds) for one in whole)
+        print(f"{worse * 100:g} % worse: {ended} of {len(whole)} scenarios end early, {sum(needed)} of {rounds} rounds")
+
+
+def _needed(measurement: Measurement, worse: float) -> int:
+    rounds, name = measurement.rounds, measurement.scenario.name
+    held = [
+        Threshold(
+            scenario=name,
+            metric=metric,
+            baseline=centre([r.metrics[metric.name] for r in rounds]) / (1 - worse) ** metric.sign,
+            tolerance=STATED[metric.name],
+            reach=STATED[metric.name],
+        )
+        for metric in (METRICS[one] for one in (*measurement.scenario.judged, CPU.name))
+        if metric.name in STATED and all(metric.name in r.metrics for r in rounds)
+    ]
+    rule = GateStopRule(profile=Profile(name="", facts={}, thresholds={name: tuple(held)}, path=""), rounds=len(rounds))
+    parts = ((count, replace(measurement, rounds=rounds[:count])) for count in range(FEWEST_SURE, len(rounds)))
+    return next((count for count, part in parts if rule.sure(part.scenario, {name: part})), len(rounds))
+
+
 def main() -> int:
     """Print the tables of docs/verdict-quality.md."""
+    if sys.argv[1:2] == ["--recorded"]:
+        print_recorded(Path(sys.argv[2]))
+        return 0
     if sys.argv[1:] == ["--early"]:
         print_early()
         return 0
