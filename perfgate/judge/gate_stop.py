@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from perfgate.judge.claims.relation import RatioCase, judge_relation
 from perfgate.judge.noise import hopeless
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.statistics import Centre, centre_of, clipped
 from perfgate.judge.warming import each_better, still_warming
-from perfgate.model import Measurement, PairRelation, Profile, Relation, Round, Scenario, Threshold
+from perfgate.model import Measurement, PairRelation, Profile, RangeRelation, Relation, Round, Scenario, Threshold
 
 FEWEST_SURE = 4
 """Rounds before the first look: of three the error is hardly known."""
@@ -77,7 +78,7 @@ def kept_by_far(values: Sequence[float], threshold: Threshold) -> bool:
 def _relation_kept_by_far(relation: Relation, block: Mapping[str, Measurement]) -> bool:
     if not set(relation.names) <= block.keys() or not judge_relation(relation, block).verdict.green:
         return False
-    pairs = (relation,) if isinstance(relation, PairRelation) else relation.steps
+    pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     for pair in pairs:
         case = RatioCase(pair, block)
         for bound, sign in ((pair.at_least, 1), (pair.at_most, -1)):

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfgate.judge.scenario_case import GateStopRule, judge_scenario
+from perfgate.judge.gate_stop import GateStopRule
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import rounds as module
 from perfgate.measure.assembly import Finished, round_of
 from perfgate.measure.rounds import Rounds

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.noise import disturbed, hopeless, machine_doubts_by_round
 from perfgate.judge.run_end import Judged, RunEnd, TestEnd, ending
-from perfgate.judge.scenario_case import GateStopRule, judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.statistics import many, median_interval, spread
 from perfgate.judge.warming import each_better, still_warming
 from perfgate.model import CanaryReading, Measurement, Verdict

@@ -11,9 +11,10 @@ from scipy import stats
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.more_hosts import BROKERS_CPU, host_doubts, more_hosts, most_ratio
 from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.outliers import differing_hosts, differing_partitions
 from perfgate.judge.rounds import since_the_start
-from perfgate.judge.scenario_case import GateStopRule, judge_scenario, no_longer_taken, tells_nothing
+from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, tells_nothing
 from perfgate.judge.statistics import error_factor
 from perfgate.model import (
     Consumers,
