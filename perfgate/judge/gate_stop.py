@@ -11,7 +11,7 @@ from perfgate.judge.claims.relation import RatioCase, judge_relation
 from perfgate.judge.noise import hopeless
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.statistics import Centre, centre_of, clipped
-from perfgate.judge.warming import each_better, still_warming
+from perfgate.judge.warming import LEAST_GROWTH, each_better, still_growing, still_warming
 from perfgate.model import Measurement, PairRelation, Profile, RangeRelation, Relation, Round, Scenario, Threshold
 
 FEWEST_SURE = 4
@@ -71,7 +71,13 @@ class GateStopRule:
 
 
 def kept_by_far(values: Sequence[float], threshold: Threshold) -> bool:
-    """Whether these rounds of its metric keep the threshold's limit surely: each of them, and their centre by far."""
+    """Whether these rounds of its metric keep the threshold's limit surely: each of them, and their centre by far.
+
+    Not those that get worse from the first to the last: brokers that tire are seen in the rounds to come.
+    """
+    worse = "lower" if threshold.metric.better == "higher" else "higher"
+    if still_growing(values, worse, LEAST_GROWTH):
+        return False
     return _by_far(values, centre_of(values), threshold.limit, threshold.metric.sign)
 
 
