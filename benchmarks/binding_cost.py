@@ -17,7 +17,7 @@ from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.load import clients
 from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.client import Client
-from perfgate.systems.kafka.load.instructions import producer_settings
+from perfgate.systems.kafka.load.librdkafka import producer_settings
 
 RECORDS = 204_800
 RECORD_BYTES = 100

@@ -41,8 +41,7 @@ from perfgate.model import (
 from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer
 from perfgate.model.target import TopicKeeper
 from perfgate.systems.kafka.client.topics import Topics
-from perfgate.systems.kafka.load.instructions import producer_settings
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, producer_settings
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 

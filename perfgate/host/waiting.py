@@ -1,12 +1,15 @@
-"""Waiting for something to be ready: asked for again and again, until a deadline."""
+"""Waiting for something to be ready, until a deadline; and why processes that a run has started did not come up."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import TypeVar
 
-from perfgate.model.errors import TargetError
+from perfgate.model import Settings
+from perfgate.model.errors import BrokersFailedError, StartRefusedError, TargetError
 
 Ready = TypeVar("Ready")
 SILENCE_S = 30.0
@@ -17,6 +20,14 @@ HANG_S = 300.0
 two cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
 LOOK_AT_LOGS_EVERY_S = 1.0
 ASK_EVERY_S = 0.1
+LOG_LINE = 300
+REFUSED = re.compile(
+    "ConfigException|Malformed configuration file|Could not create the Java Virtual Machine"
+    "|Could not find or load main class|UnsupportedClassVersionError"
+)
+"""In the output of a broker that was started with what Kafka, Pulsar or Java refuses."""
+PORT_TAKEN = "Address already in use"
+LAST_LINES = 25
 
 
 class NotYet(Exception):
@@ -84,3 +95,27 @@ def wait_while_it_progresses(
                 f"after {waited:.0f} s: {bound} (last answer: {answer}; last progress: {progress}, {silent:.0f} s ago)"
             )
         pause(ASK_EVERY_S)
+
+
+def tail_of(log: Path, lines: int) -> str:
+    """Return the last lines of a log, each of at most LOG_LINE characters."""
+    if not log.exists():
+        return "(no log yet)"
+    return "\n".join(line[:LOG_LINE] for line in log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def start_error(what: str, evidence: str, config: Settings, failed: type[TargetError] = TargetError) -> Exception:
+    """The reason why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
+    evidence = "\n".join(evidence.splitlines()[-LAST_LINES:])
+    stated = f"; broker settings of this run: {dict(config)}" if config else ""
+    kind = StartRefusedError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
+    return kind(f"{what}{stated}\n{evidence}")
+
+
+def check_while_starting(check: Callable[[], None], config: Settings) -> None:
+    """Raise what `check` raises while a cluster with these broker settings starts, as its :func:`start_error`."""
+    try:
+        check()
+    except TargetError as error:
+        failed = BrokersFailedError if isinstance(error, BrokersFailedError) else TargetError
+        raise start_error("a broker ended while the cluster started", str(error), config, failed) from error

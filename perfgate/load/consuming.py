@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import time
 import zlib
@@ -19,7 +20,6 @@ from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.memory import reader
 from perfgate.load.payload import lengths_of, reading
 from perfgate.load.schedule import Window, now, precise_timers, those
-from perfgate.load.work import POLLS_WITHIN_S, Work
 from perfgate.model import Sizes
 from perfgate.model.histogram import LatencyRecorder
 
@@ -30,6 +30,8 @@ New = Callable[[Numbers, Numbers, Numbers, Numbers], int]
 """Takes producer, partition, offset and sequence of records; returns how many of them come for the first time."""
 PATIENCE_S = 0.05
 GROUP_TIMEOUT_S = 30
+POLLS_WITHIN_S = 1.0
+"""One that pauses does so for work that lasts longer, and goes on polling meanwhile."""
 
 
 class Receipts:
@@ -301,3 +303,23 @@ class Reader:
         if self._positions:
             self._positions.rewind(partition, end)
         self.client.rewind(partition)
+
+
+class Work:
+    """The work of one consumer, of a spec's "work": `ms` on average, `sigma` of its logarithm, per `record` or batch.
+
+    Without sigma it is constant.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], number: int) -> None:
+        self._mean_s, self._sigma = spec["ms"] / 1e3, spec["sigma"]
+        self._by_record: bool = spec["per"] == "record"
+        self.pauses: bool = spec["pauses"]
+        self._random = np.random.default_rng([spec["seed"], number])
+
+    def takes_s(self, records: int) -> float:
+        """Return how long these records take, in s; 0 for none."""
+        pieces = records if self._by_record else min(1, records)
+        if not self._sigma:
+            return float(pieces * self._mean_s)
+        return float(self._random.lognormal(math.log(self._mean_s) - self._sigma**2 / 2, self._sigma, pieces).sum())

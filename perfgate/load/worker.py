@@ -22,10 +22,9 @@ from typing import Any, Protocol, cast
 from perfgate.host.machine_use import Usage
 from perfgate.load.checks import Distinct
 from perfgate.load.clients import ClientModule, LoadClientError, UnansweredError
-from perfgate.load.consuming import Reader
+from perfgate.load.consuming import Reader, Work
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
-from perfgate.load.work import Work
 from perfgate.model.errors import TargetError
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 

@@ -25,9 +25,8 @@ from perfgate.measure.flaw import of_parts
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch, Say
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
-from perfgate.measure.round_topics import RoundTopics, refusal_round
+from perfgate.measure.round_topics import RoundTopics, latency_by_topic, refusal_round, slowest, that_differ, unwritten
 from perfgate.measure.shaped import with_shape
-from perfgate.measure.topics import latency_by_topic, slowest, that_differ, unwritten
 from perfgate.measure.validity import (
     accounting_of,
     clients_of,

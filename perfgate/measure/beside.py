@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from perfgate.measure.assembly import load_metrics, reading_of
-from perfgate.measure.round_topics import RoundTopics
-from perfgate.measure.topics import unwritten
+from perfgate.measure.round_topics import RoundTopics, unwritten
 from perfgate.measure.validity import accounting_of, clients_of, not_sustained, round_flaws
 from perfgate.model import MIB, PartFigures, Scenario
 from perfgate.model.delivery import is_idempotent, is_promised

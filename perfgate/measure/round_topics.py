@@ -1,4 +1,4 @@
-"""Topics of a bench: a fresh one for every round, those that hold backlogs, and those that brokers must refuse."""
+"""Topics of a bench: fresh ones for every round, those that hold backlogs or must be refused, and those that differ."""
 
 from __future__ import annotations
 
@@ -6,14 +6,33 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from perfgate.measure.assembly import unmeasured
-from perfgate.model import Round, Scenario
+from perfgate.measure.flaw import of_brokers, of_generator
+from perfgate.model import Accounting, Round, Scenario, TopicFigures, TopicSpec
 from perfgate.model.errors import TargetError, TopicRefusedError
+from perfgate.model.flaw import Flaw
+from perfgate.model.histogram import COARSE_BUCKETS, figures_of
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.model.target import PREFIX, TopicKeeper
 
 REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
 """A follower that is further behind than this is out of sync by Kafka's default (replica.lag.time.max.ms)."""
+CHANCE = 0.01
+"""Chance that any topic of a round whose topics are alike is called different, of each figure."""
+FEWEST_TOPICS = 5
+"""With fewer there is no scatter to hold one against."""
+LEAST_EXPECTED = 5.0
+"""Expected number of records, of those that share no fate, from which a topic's own number is about normal (Cochran,
+Some methods for strengthening the common chi-squared tests, Biometrics 10, 1954)."""
+MEDIAN_CHI2 = 0.4549
+"""Median of a chi-squared variable with one degree of freedom: what the square of a normal one has."""
+OF_A_MEDIAN = 0.37
+"""A median of squares is worth this share of them as their mean is (Rousseeuw and Croux, Alternatives to the median
+absolute deviation, JASA 88, 1993)."""
+Whole = npt.NDArray[np.int64]
 
 
 class RoundTopics:
@@ -123,3 +142,87 @@ def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_br
         problem = f"the brokers refused topic {wanted.name}, and yet it is there"
     found = unmeasured(index, problem, broken=own_brokers)
     return found if problem else replace(found, steady=True, flaws=())
+
+
+def unwritten(topic: TopicSpec, accounting: Accounting) -> tuple[Flaw, ...]:
+    """The flaw of a round that left some of its several topics unwritten; none where every one has a record.
+
+    Records that failed or have no outcome may be those: brokers are to blame then. Else the load offered none.
+    """
+    acked = [records for records, _ in accounting.partitions]
+    if topic.count == 1 or len(acked) != topic.in_all or not accounting.acked:
+        return ()
+    by_topic = np.array(acked).reshape(topic.count, topic.partitions).sum(axis=1)
+    empty = np.flatnonzero(by_topic == 0).tolist()
+    if not empty:
+        return ()
+    which = ", ".join(f"{number:03d}" for number in empty[:5]) + (", ..." if len(empty) > 5 else "")
+    reason = f"{len(empty):,} of {topic.count:,} topics were left unwritten: {which}"
+    if accounting.failed_total + accounting.unresolved:
+        return (of_brokers(reason, kind="unwritten"),)
+    return (of_generator(reason, kind="unwritten"),)
+
+
+def latency_by_topic(topic: TopicSpec, result: LoadResult) -> Whole:
+    """Counts of the coarse buckets of each topic's latencies, a row a topic; empty where they are not known."""
+    sent = result.sent
+    counts = np.array((sent.latency_by_topic or sent.latency_by_partition) if sent else (), np.int64)
+    if topic.count == 1 or not len(counts):
+        return np.zeros((0, COARSE_BUCKETS), np.int64)
+    by_topic: Whole = counts.reshape(topic.count, -1, COARSE_BUCKETS).sum(axis=1)
+    return by_topic
+
+
+def slowest(by_topic: Whole) -> dict[str, float]:
+    """The p99 of the topic that has the highest, as a metric; empty where none is known."""
+    known = [p99_ms for records, p99_ms in figures_of(by_topic.ravel().tolist()) if records]
+    return {"slowest_topic_latency_ms.p99": max(known)} if known else {}
+
+
+def that_differ(by_topic: Whole, window_s: float) -> tuple[TopicFigures, ...]:
+    """Topics whose rate, or p99, differs from that of the others by more than chance.
+
+    The rate by the topic's number of records, which were to be equally many; the p99 by how many of its records are
+    slower than the median topic's p99 (a quantile test: Conover, Practical Nonparametric Statistics, 3.2). Either is
+    held against what the median topic has. Records of a
+    batch share their fate, so that numbers scatter more than single records would: the variance is multiplied by
+    what the topics' own scatter says, as of a quasi-likelihood (McCullagh and Nelder, Generalized Linear Models, 4.5),
+    taken from its median, so that a topic which differs does not excuse itself. Of few topics that scatter is not well
+    known: the limit is that of a t variable, with Bonferroni's share of CHANCE.
+    """
+    from scipy.special import stdtrit  # 0.2 s, which a scenario of one topic does not need
+
+    records = by_topic.sum(axis=1)
+    if len(by_topic) < FEWEST_TOPICS or not records.all():
+        return ()
+    limit = float(stdtrit(OF_A_MEDIAN * (len(by_topic) - 1), 1 - CHANCE / (2 * len(by_topic))))
+    evenly = np.full(len(records), np.median(records))
+    rates = _beyond(records, evenly, evenly, limit)
+    within = np.cumsum(by_topic, axis=1) < 0.99 * records[:, None]
+    bucket = int(np.median(within.sum(axis=1)))
+    slow = by_topic[:, bucket + 1 :].sum(axis=1)
+    share = float(np.median(slow / records))
+    expected = records * share
+    p99 = _beyond(slow, expected, expected * (1 - share), limit)
+    figures = figures_of(by_topic.ravel().tolist())
+    return tuple(
+        TopicFigures(
+            number=number,
+            records_per_s=figures[number][0] / window_s,
+            p99_ms=figures[number][1],
+            differs=(*(("rate",) if rates[number] else ()), *(("p99",) if p99[number] else ())),
+        )
+        for number in np.flatnonzero(rates | p99).tolist()
+    )
+
+
+def _beyond(
+    found: Whole, expected: npt.NDArray[np.float64], variance: npt.NDArray[np.float64], limit: float
+) -> npt.NDArray[np.bool_]:
+    """Which numbers are further from what was expected than `limit` standard deviations of their own scatter."""
+    if not variance.all():
+        return np.zeros(len(found), np.bool_)
+    squares = (found - expected) ** 2 / variance
+    scatter = max(1.0, float(np.median(squares)) / MEDIAN_CHI2)
+    beyond: npt.NDArray[np.bool_] = (squares > limit**2 * scatter) & (expected >= LEAST_EXPECTED * scatter)
+    return beyond

@@ -1,4 +1,4 @@
-"""Pictures for the report: of a comparison's units, of faults, of ramps; and all of a scenario or a family."""
+"""Pictures for the report: of a comparison's units, faults, ramps and peaks; and all of a scenario or a family."""
 
 from __future__ import annotations
 
@@ -19,19 +19,35 @@ from perfgate.judge.sequential import (
 )
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import known_scatter, part_logs
-from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round
-from perfgate.report.peak_plots import peak_figure
+from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round, ShapeFigures
+from perfgate.model.metrics import PEAK_PHASES
 from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
-from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
+from perfgate.report.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    new_figure,
+    plain_log,
+    png,
+    styled,
+    svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 LINE_APART = 0.06
 """Distance between the lines of partitions that have the same leader."""
 HEADROOM = 1.5
 """The first intervals are very wide; the picture ends at this many times the largest unit."""
+PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
 
 
 @styled
@@ -139,9 +155,6 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     return figure
 
 
-PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
-
-
 @styled
 def knee_curve_figure(name: str, r: Round) -> Figure:
     """Return a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
@@ -235,3 +248,36 @@ def write_pictures(drawn: Mapping[str, bytes], run_dir: Path) -> None:
     for name, picture in drawn.items():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(picture)
+
+
+@styled
+def peak_figure(name: str, figures: ShapeFigures) -> Figure:
+    """Return a round's records offered and achieved, its p99 and what was owed, second by second."""
+    from matplotlib.ticker import StrMethodFormatter
+
+    edges = list(range(len(figures.offered) + 1))
+    middles = [edge + 0.5 for edge in edges[:-1]]
+    figure = new_figure(9, 7)
+    rate, latency, owed = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 2, 2]})
+    rate.stairs(figures.offered, edges, color=BLACK, label="offered")
+    rate.stairs(figures.achieved, edges, color=BLUE, linestyle="--", label="achieved")
+    rate.set_ylim(bottom=0)
+    rate.set_ylabel("records/s")
+    rate.legend(fontsize="small", loc="best")
+    latency.plot(middles, [math.nan if p99 is None else p99 for p99 in figures.p99_ms], color=BLUE, marker=".")
+    plain_log(latency, "y", [p99 for p99 in figures.p99_ms if p99 is not None])
+    latency.set_ylabel("p99 from intended\nsend, ms")
+    owed.stairs(figures.owed, edges, color=ORANGE)
+    owed.set_ylim(bottom=0)
+    owed.set_ylabel("most records due and\nnot acknowledged")
+    owed.set_xlabel("seconds since the window opened")
+    for axes in (rate, owed):
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    for phase, (begin, end) in figures.phases.items():
+        rate.text((begin + end) / 2, 1.02, PEAK_PHASES[phase], transform=rate.get_xaxis_transform(), ha="center")
+        for axes in (rate, latency, owed):
+            axes.axvline(begin, color=PURPLE, linewidth=1, linestyle="--")
+            if phase == "peak":
+                axes.axvspan(begin, end, color=GREY, alpha=0.15, linewidth=0)
+    figure.suptitle(f"{name}: the load over time", fontsize="medium")
+    return figure

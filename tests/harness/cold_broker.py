@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfgate.measure.bench import Bench
 from perfgate.model import SAME_ZONE, Scenario
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed.own_cluster import wait_until_ready
 
 BROKER = 2
 _round_trips = Bench.round_trips

@@ -10,7 +10,7 @@ from perfgate.model import SAME_ZONE, Scenario
 from perfgate.model.errors import TopicRefusedError
 from perfgate.model.load import Driver, LoadResult, LoadSpec, Observer
 from perfgate.systems.kafka.client.topics import Topics
-from perfgate.systems.kafka.managed.container_cluster import ContainersCluster
+from perfgate.systems.kafka.managed.containers import ContainersCluster
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RUN_ID = "live"

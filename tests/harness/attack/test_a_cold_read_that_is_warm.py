@@ -26,7 +26,7 @@ from perfgate.model import (
 )
 from perfgate.model.errors import TargetError
 from perfgate.model.faults import READ_AGAIN, Scene, cannot_be_cold
-from perfgate.report.fault_tables import kind_notes
+from perfgate.report.terminal_tables import kind_notes
 from perfgate.systems.attached.command_faults import lacking
 from perfgate.systems.kafka.managed import tiered
 from perfgate.systems.kafka.managed.containers import ContainersTarget

@@ -13,8 +13,8 @@ from perfgate.measure.faults.flaws import not_given
 from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.faults import cannot_rebalance, joining
-from perfgate.report.fault_tables import kind_notes
 from perfgate.report.plots import fault_timeline_figure
+from perfgate.report.terminal_tables import kind_notes
 from tests.harness.attack.test_what_excuses_a_fault import a_round
 from tests.harness.build.faults import END, FAULT, PARTITIONS, RATE, SAFE, faulty, history, one_fault
 

@@ -9,9 +9,9 @@ from perfgate.judge.limits import reach_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
 from perfgate.model import Measurement, Verdict, settings
-from perfgate.report.fault_tables import outage_note
 from perfgate.report.proposal import proposed
 from perfgate.report.results import scenario_entry
+from perfgate.report.terminal_tables import outage_note
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.build.faults import faulty, history, measured
 

@@ -15,7 +15,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.host.starting import check_while_starting, start_error
+from perfgate.host.waiting import check_while_starting, start_error
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import engine, processes
 from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
@@ -46,8 +46,8 @@ from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, answer
 from perfgate.systems.kafka.load.client import _failed
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed import readiness
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed import own_cluster
+from perfgate.systems.kafka.managed.own_cluster import wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
 from tests.harness.build.generators import SPEC, driver, observer
@@ -153,12 +153,12 @@ def test_a_round_trip_that_does_not_come_back_is_the_brokers() -> None:
 
 
 def test_brokers_that_never_get_ready_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "admin_client", lambda *_: Admin(kafka(KafkaError._TRANSPORT)))
+    monkeypatch.setattr(own_cluster, "admin_client", lambda *_: Admin(kafka(KafkaError._TRANSPORT)))
 
     def silent(_missing: object, **_: object) -> None:
         raise TimeoutError("after 30 s: no progress")
 
-    monkeypatch.setattr(readiness, "wait_while_it_progresses", silent)
+    monkeypatch.setattr(own_cluster, "wait_while_it_progresses", silent)
     cluster: Any = MagicMock(spec_set=["bootstrap", "client_settings", "spec", "log_tail"])
     with pytest.raises(BrokersFailedError, match="were not ready after 30 s") as caught:
         wait_until_ready(cluster, [], check=lambda: None, logged=lambda: 0)

@@ -24,7 +24,7 @@ from perfgate.model.flaw import Doubt
 from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
 from perfgate.model.target import State
 from perfgate.report.results import recorded_measurement, scenario_entry
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import does, flawed, profile, scenario, threshold
 from tests.harness.build.faults import FAULT, RATE, START, faulty, history, measured, one_fault
 from tests.harness.build.generators import SPEC

@@ -12,7 +12,7 @@ from perfgate.load.schedule import Window
 from perfgate.model import Load, Scenario, TopicSpec, settings
 from perfgate.model.load import LoadSpec
 from perfgate.systems.kafka.load import clients
-from perfgate.systems.kafka.load.instructions import producers_of
+from perfgate.systems.kafka.load.librdkafka import producers_of
 from tests.harness.build.rounds import scenario
 
 PARTITIONS = 4

@@ -32,7 +32,7 @@ from perfgate.model.load import (
     SendsFailedError,
 )
 from perfgate.model.target import Meter, Watch
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import histogram, received, sent
 
 START_S, TOPIC_S, CHANGE_S, CANARY_S = 8.0, 0.2, 0.05, 0.2

@@ -19,10 +19,10 @@ from perfgate.measure.faults.fault_round import fault_round
 from perfgate.model import FAULTS, Fault, FaultScenario, Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import State
-from perfgate.report.fault_tables import FAULT_COLUMNS, fault_rows, kind_notes
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.schema import schema_text
+from perfgate.report.terminal_tables import FAULT_COLUMNS, fault_rows, kind_notes
 from perfgate.systems.attached.command_faults import lacking
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC

@@ -31,8 +31,7 @@ from perfgate.model import (
 )
 from perfgate.model.histogram import figures_of, merged
 from perfgate.model.load import LoadError, LoadSpec, Received, Sent
-from perfgate.systems.kafka.load.instructions import KafkaInstructions, consumers_of
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver, consumers_of
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.build import accounting

@@ -13,8 +13,7 @@ from perfgate.host.docker_engine import OWNER, docker_engine, remove_leftovers
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
-from perfgate.systems.pulsar.managed.container_cluster import ContainersCluster
-from perfgate.systems.pulsar.managed.containers import ContainersTarget
+from perfgate.systems.pulsar.managed.containers import ContainersCluster, ContainersTarget
 from tests.containers import images
 from tests.harness.live.pulsar_messages import produce
 from tests.harness.live.started_gates import wait_for

@@ -16,8 +16,7 @@ from perfgate.model.load import LoadSpec, Observer
 from perfgate.model.metrics import OWED, PHASE_LATENCY
 from perfgate.model.shape import read_shape
 from perfgate.model.sizes import read_sizes
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.build.second_way import recorded

@@ -11,7 +11,7 @@ from perfgate.measure.assembly import hottest
 from perfgate.measure.shaped import not_reached, shape_figures
 from perfgate.model import Consumers, with_changes
 from perfgate.model.load import LoadSpec
-from perfgate.systems.pulsar.load.instructions import PulsarInstructions
+from perfgate.systems.pulsar.load.libpulsar import PulsarInstructions
 from tests.harness.build.second_way import recorded
 from tests.harness.live.test_live_pulsar_load import BASE, PACED, Live, live, sent_of, sound
 

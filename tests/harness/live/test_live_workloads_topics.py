@@ -12,15 +12,14 @@ from perfgate.load import journaled
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
 from perfgate.measure.bench import Bench
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.topics import latency_by_topic, unwritten
+from perfgate.measure.round_topics import latency_by_topic, unwritten
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.metrics.process import process_sampler
 from perfgate.model import SAME_ZONE, ClusterSpec, Consumers, Keys, Load, Part, Scenario, Tier, TopicSpec, settings
 from perfgate.model.histogram import merged
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.faults import JAVA

@@ -23,7 +23,7 @@ from perfgate.load.instructions import Requests
 from perfgate.load.journaled import load_flaws, not_whole
 from perfgate.model import Load
 from perfgate.model.load import LoadError, LoadSpec, LogUnreadError
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC
 

@@ -18,8 +18,7 @@ from perfgate.load.journaled import JournaledGenerators
 from perfgate.load.processes import Generators
 from perfgate.measure.host_validity import host_flaws
 from perfgate.model.load import LoadError
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver
 from tests.harness.build.generators import SPEC, observer
 from tests.harness.host.test_environment import FOLLOWS
 from tests.harness.load.fake_generator import FILLS, JOURNALS, STAYS

@@ -14,7 +14,7 @@ from perfgate.load.journaled import JournaledGenerators
 from perfgate.load.schedule import Window
 from perfgate.model import Consumers, Fault, FaultScenario, TopicSpec, settings
 from perfgate.systems.kafka.load import clients
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build.faults import faulty
 from tests.harness.build.generators import SPEC
 

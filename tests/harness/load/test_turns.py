@@ -10,7 +10,7 @@ from perfgate.load.producing import chunk_of
 from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace, timetable
 from perfgate.model import KIB, Scenario, with_settings
 from perfgate.model.load import Pace
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import scenario
 
 

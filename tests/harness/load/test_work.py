@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load import consuming
-from perfgate.load.consuming import Reader
+from perfgate.load.consuming import Reader, Work
 from perfgate.load.engine import CATCH_UP_S, _drained_s
 from perfgate.load.instructions import PRODUCE
 from perfgate.load.lag import lag_of
 from perfgate.load.processes import Generators
 from perfgate.load.schedule import Window
-from perfgate.load.work import Work
+from perfgate.measure.setup import cannot_work
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Scenario, settings
 from perfgate.model.changes import read_value, with_changes
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.working import cannot_work
-from perfgate.systems.kafka.load.instructions import consumers_of
+from perfgate.systems.kafka.load.librdkafka import consumers_of
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC

@@ -23,7 +23,7 @@ from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, SendsFailedError
-from perfgate.systems.kafka.load.instructions import consumers_of, producers_of
+from perfgate.systems.kafka.load.librdkafka import consumers_of, producers_of
 from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 
 BACKLOG, PACED = Load(kind="backlog", records=10), Load(kind="paced", rate=10)

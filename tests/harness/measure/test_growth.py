@@ -27,9 +27,9 @@ from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError
-from perfgate.report.fault_tables import kind_notes
 from perfgate.report.proposal import proposed
 from perfgate.report.results import scenario_entry
+from perfgate.report.terminal_tables import kind_notes
 from tests.harness.build import threshold
 from tests.harness.build.benches import bench_of
 from tests.harness.build.faults import END, FAULT, START, faulty, history, one_fault

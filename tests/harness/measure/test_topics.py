@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.measure.topics import CHANCE, latency_by_topic, slowest, that_differ, unwritten
+from perfgate.measure.round_topics import CHANCE, latency_by_topic, slowest, that_differ, unwritten
 from perfgate.model import TopicSpec
 from perfgate.model.declared import topic_names
 from perfgate.model.histogram import LatencyRecorder

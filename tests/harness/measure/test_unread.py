@@ -13,8 +13,8 @@ from perfgate.measure.faults.flaws import stayed
 from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.faults import READ_AGAIN
-from perfgate.report.fault_tables import kind_notes
 from perfgate.report.plots import fault_timeline_figure
+from perfgate.report.terminal_tables import kind_notes
 from tests.harness.build.faults import END, FAULT, RATE, faulty, history, one_fault
 
 AWAY = 20.0

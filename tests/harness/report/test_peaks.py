@@ -10,9 +10,9 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import measurement_of
 from perfgate.model import Measurement
 from perfgate.model.series import Arm, Series
-from perfgate.report import peak_plots, plots
-from perfgate.report.peak_tables import PEAK_COLUMNS, peak_rows
+from perfgate.report import plots
 from perfgate.report.results import recorded_measurement, scenario_entry
+from perfgate.report.terminal_tables import PEAK_COLUMNS, peak_rows
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import measurement, scenario
 from tests.harness.build.shapes import SPIKE, SPIKED, over_time, shaped_round
@@ -59,4 +59,4 @@ def test_a_recorded_run_has_the_shape_and_its_figures_again() -> None:
     again = recorded_measurement(scenario_entry(measured, judge_scenario(measured, None)))
     assert again.scenario.load == measured.scenario.load
     assert again.rounds[0].shape == measured.rounds[0].shape
-    assert peak_plots.peak_figure("again", again.rounds[0].shape or pytest.fail("no figures"))
+    assert plots.peak_figure("again", again.rounds[0].shape or pytest.fail("no figures"))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from perfgate.report.role_tables import ROLE_COLUMNS, role_rows
+from perfgate.report.terminal_tables import ROLE_COLUMNS, role_rows
 from tests.harness.build import measurement
 
 

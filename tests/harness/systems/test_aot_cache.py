@@ -6,9 +6,8 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from perfgate.host import aot
-from perfgate.host.aot import FIRST_RELEASE, cache_path
-from perfgate.host.java import find_java, java_release
+from perfgate.host import java
+from perfgate.host.java import FIRST_RELEASE, cache_path, find_java, java_release
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import KafkaJars
@@ -23,7 +22,7 @@ JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(aot, "java_release", lambda _java: FIRST_RELEASE)
+    monkeypatch.setattr(java, "java_release", lambda _java: FIRST_RELEASE)
     return tmp_path
 
 
@@ -108,7 +107,7 @@ def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path)
 
 
 def test_an_older_java_has_none(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aot, "java_release", lambda _java: 21)
+    monkeypatch.setattr(java, "java_release", lambda _java: 21)
     assert cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, []) is None
 
 

@@ -18,8 +18,7 @@ from perfgate.host.docker_engine import OWNER, remove_leftovers
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems import own_containers
-from perfgate.systems.kafka.managed.container_cluster import ContainersCluster
-from perfgate.systems.kafka.managed.containers import ContainersTarget
+from perfgate.systems.kafka.managed.containers import ContainersCluster, ContainersTarget
 from perfgate.systems.kafka.managed.own_cluster import KafkaTarget
 
 DEAD = "999999999@0@nowhere"

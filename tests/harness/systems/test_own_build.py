@@ -15,7 +15,7 @@ from perfgate.model.changes import release_numbers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import java_needed
-from perfgate.systems.kafka.managed.container_cluster import TELLS_VERSION
+from perfgate.systems.kafka.managed.containers import TELLS_VERSION
 from tests.harness.build import scenario
 
 LOGGING = (Path("/logging/log4j-core.jar"),)

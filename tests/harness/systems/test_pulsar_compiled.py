@@ -9,8 +9,7 @@ import pytest
 
 from perfgate.load.clients import LoadClientError
 from perfgate.systems.pulsar.load import native
-from perfgate.systems.pulsar.load.batches import batches
-from perfgate.systems.pulsar.load.slow import Slow
+from perfgate.systems.pulsar.load.slow import Slow, batches
 
 
 class Commands:

@@ -13,8 +13,7 @@ from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.systems import own_containers
 from perfgate.systems.pulsar.managed import own_cluster
-from perfgate.systems.pulsar.managed.container_cluster import ContainersCluster
-from perfgate.systems.pulsar.managed.containers import ContainersTarget
+from perfgate.systems.pulsar.managed.containers import ContainersCluster, ContainersTarget
 
 SPEC = ClusterSpec(
     system="pulsar",

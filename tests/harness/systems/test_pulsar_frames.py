@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model.errors import BrokersFailedError
-from perfgate.systems.pulsar.client import frames
+from perfgate.systems.pulsar.client import roundtrip
 from perfgate.systems.pulsar.client.roundtrip import SAMPLES, ping_rtt_ms
 
 CONNECTED = bytes.fromhex("0000000d 00000009 0803 1a05 0a03 342e30".replace(" ", ""))
@@ -20,16 +20,16 @@ PONG = bytes.fromhex("00000009 00000005 0813 9a01 00".replace(" ", ""))
 
 
 def test_frames_have_the_bytes_that_the_protocol_asks_for() -> None:
-    assert frames.ping().hex() == "0000000900000005" + "0812" + "920100"
+    assert roundtrip.ping().hex() == "0000000900000005" + "0812" + "920100"
     body = "0a0f" + b"kafka-perf-gate".hex() + "200c"
-    assert frames.connect().hex() == "0000001b00000017" + "0802" + "1213" + body
+    assert roundtrip.connect().hex() == "0000001b00000017" + "0802" + "1213" + body
 
 
-@pytest.mark.parametrize(("frame", "kind"), [(CONNECTED, frames.CONNECTED), (PONG, frames.PONG)])
+@pytest.mark.parametrize(("frame", "kind"), [(CONNECTED, roundtrip.CONNECTED), (PONG, roundtrip.PONG)])
 def test_types_are_read_and_the_next_frame_begins_where_this_one_ends(frame: bytes, kind: int) -> None:
-    stream = io.BytesIO(frame + frames.ping())
-    assert frames.read_type(stream.read) == kind
-    assert frames.read_type(stream.read) == frames.PING
+    stream = io.BytesIO(frame + roundtrip.ping())
+    assert roundtrip.read_type(stream.read) == kind
+    assert roundtrip.read_type(stream.read) == roundtrip.PING
     assert stream.read() == b""
 
 
@@ -39,7 +39,7 @@ def test_types_are_read_and_the_next_frame_begins_where_this_one_ends(frame: byt
 )
 def test_bytes_that_are_no_frame_are_refused(frame: str) -> None:
     with pytest.raises(ValueError, match=r"frame of|type|number"):
-        frames.read_type(io.BytesIO(bytes.fromhex(frame)).read)
+        roundtrip.read_type(io.BytesIO(bytes.fromhex(frame)).read)
 
 
 @given(st.binary(min_size=8, max_size=64))
@@ -52,7 +52,7 @@ def test_no_bytes_hang_or_break_the_reader(data: bytes) -> None:
         return found
 
     with suppress(ValueError, ConnectionError):
-        assert frames.read_type(read) >= 0
+        assert roundtrip.read_type(read) >= 0
 
 
 def broker(answers: Callable[[socket.socket], None]) -> int:
@@ -69,11 +69,11 @@ def broker(answers: Callable[[socket.socket], None]) -> int:
 
 def test_a_round_trip_passes_over_the_brokers_own_pings() -> None:
     def answers(connection: socket.socket) -> None:
-        connection.recv(len(frames.connect()))
+        connection.recv(len(roundtrip.connect()))
         connection.sendall(CONNECTED)
         for _ in range(SAMPLES):
-            connection.recv(len(frames.ping()))
-            connection.sendall(frames.ping() + PONG)
+            connection.recv(len(roundtrip.ping()))
+            connection.sendall(roundtrip.ping() + PONG)
 
     assert 0 < ping_rtt_ms("127.0.0.1", broker(answers)) < 1000
 
@@ -81,7 +81,7 @@ def test_a_round_trip_passes_over_the_brokers_own_pings() -> None:
 @pytest.mark.parametrize("answer", [b"", bytes.fromhex("0000000600000002080e"), b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 def test_a_broker_that_does_not_answer_so_has_no_round_trip(answer: bytes) -> None:
     def answers(connection: socket.socket) -> None:
-        connection.recv(len(frames.connect()))
+        connection.recv(len(roundtrip.connect()))
         connection.sendall(answer)
 
     with pytest.raises(BrokersFailedError, match=r"no round trip to 127\.0\.0\.1") as failed:

@@ -12,10 +12,9 @@ from perfgate.load.schedule import pace
 from perfgate.load.transport import ROOT
 from perfgate.model import Consumers, Load, Scenario, TopicSpec, with_changes
 from perfgate.model.load import LoadSpec
-from perfgate.systems.pulsar.load import instructions as module
+from perfgate.systems.pulsar.load import libpulsar as module
 from perfgate.systems.pulsar.load import native
-from perfgate.systems.pulsar.load.instructions import PulsarInstructions, subscription_of
-from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
+from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver, PulsarInstructions, subscription_of
 from perfgate.systems.pulsar.load.settings import complete
 from tests.harness.build.rounds import scenario
 

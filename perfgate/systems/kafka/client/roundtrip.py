@@ -10,7 +10,7 @@ import statistics
 import struct
 import time
 
-from perfgate.host.connections import connect_ms
+from perfgate.host.ports import connect_ms
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer

@@ -1,10 +1,258 @@
-"""The default driver of Kafka: the suite's engine with librdkafka's clients."""
+"""The default driver of Kafka: the suite's engine with librdkafka's clients, their settings and limits."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from perfgate.host.disk import cache_dir
 from perfgate.load.engine import SuiteEngine
+from perfgate.load.instructions import Requests, consumer_requests, producer_requests
 from perfgate.load.transport import Transport
-from perfgate.systems.kafka.load.instructions import KafkaInstructions
+from perfgate.model import KIB, ClusterSpec, Crowd, FaultScenario, Scenario, Settings, with_settings
+from perfgate.model.changes import release_numbers
+from perfgate.model.load import Batching, LoadSpec
+from perfgate.systems.kafka.load.official import by_hand
+
+SYSTEM = "kafka"
+STATISTICS_MS = 500
+
+# librdkafka's equivalents of the Java client's defaults, where the scenario states nothing else:
+# its own defaults are 1,000,000 requests in flight, linger 5 ms, 1 MB batches, 1 GiB of buffer and 300 s to deliver.
+# The bound on buffered records keeps a generator of small records under 300 MiB: each takes about 250 bytes more.
+SAME_AS_JAVA: Settings = (
+    ("acks", "1"),
+    ("batch.size", "16384"),
+    ("compression.type", "none"),
+    ("delivery.timeout.ms", "120000"),
+    ("enable.idempotence", "false"),
+    ("linger.ms", "0"),
+    ("max.in.flight.requests.per.connection", "5"),
+    ("partitioner", "murmur2_random"),
+    ("queue.buffering.max.kbytes", "32768"),
+    ("queue.buffering.max.messages", "400000"),
+    ("socket.nagle.disable", "true"),
+)
+# The Java consumer's defaults. librdkafka would wait a second before it fetches again once its store is full.
+CONSUME_AS_JAVA: Settings = (
+    ("auto.offset.reset", "earliest"),
+    ("enable.auto.commit", "true"),
+    ("fetch.max.bytes", "52428800"),
+    ("fetch.queue.backoff.ms", "2"),
+    ("fetch.min.bytes", "1"),
+    ("fetch.wait.max.ms", "500"),
+    ("isolation.level", "read_uncommitted"),
+    ("max.partition.fetch.bytes", "1048576"),
+)
+END_WAIT_MS = "10"
+"""How long brokers may hold a fetch at the end of a backlog, which is read over and over. A client asks for nothing
+else of that broker until it is answered: with Kafka's 500 ms a lap of 300,000 records was mostly a pause."""
+STORE_KIB, STORE_RECORDS = 131_072, 300_000
+"""A consumer's fetch-ahead over all its partitions: as much as stays under 300 MiB of memory in all."""
+PACKAGE = "confluent-kafka"
+INSTALL_TIMEOUT_S = 300
+SHARE_GROUPS_SINCE = (4, 2)
+"""Kafka's own clusters have them switched on from this release on (KIP-932)."""
+SHARE_CONSUMER_SINCE = "2.15.0"
+"""The release of confluent-kafka that has one."""
+
+
+def producer_settings(producer: Settings) -> dict[str, str]:
+    """Full client settings of a scenario's producer."""
+    return dict(with_settings(SAME_AS_JAVA, dict(producer)))
+
+
+def drain_s_of(scenario: Scenario) -> float:
+    """Time for the outcomes of a producer's records in the end, in s."""
+    return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
+
+
+def producers_of(spec: LoadSpec) -> Requests:
+    """Instructions of each producer process, by its name."""
+    scenario = spec.scenario
+    client = producer_settings(scenario.producer)
+    if scenario.transaction_ms:
+        # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
+        client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
+    own = {
+        **_common(spec, client),
+        **({"crowd": _share_of(scenario.crowd, scenario.producers)} if scenario.crowd else {}),
+        "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
+        "buffer_records": int(client["queue.buffering.max.messages"]),
+        "compressed": client["compression.type"] != "none",
+        "lingers": float(client["linger.ms"]) > 0,
+    }
+    return producer_requests(spec, own, drain_s_of(scenario))
+
+
+def _share_of(crowd: Crowd, processes: int) -> dict[str, int]:
+    """Return the connections of one process; where they do not divide, each has as many as the first."""
+    return {"connections": -(-crowd.connections // processes), "idle": -(-crowd.idle // processes)}
+
+
+def consumers_of(spec: LoadSpec) -> Requests:
+    """Instructions of each consumer process, by its name."""
+    scenario, consumers = spec.scenario, spec.scenario.consumers
+    if consumers is None:
+        return {}
+    backlog = not scenario.load.sends
+    store = {
+        "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.in_all)),
+        "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.in_all)),
+    }
+    at_end = {"fetch.wait.max.ms": END_WAIT_MS} if backlog else {}
+    share = consumers.membership == "share"
+    # What a share group's brokers decide, its members may not set: where it begins, what is committed.
+    client = {**({} if share else {**dict(CONSUME_AS_JAVA), **store, **at_end}), **dict(consumers.config)}
+    # Without commits an assigned consumer leaves no group behind.
+    client |= {"enable.auto.commit": "false"} if consumers.membership == "assigned" else {}
+    commits = consumers.commit_records
+    client |= {"enable.auto.commit": "false"} if commits else {}
+    client |= {} if share else {"statistics.interval.ms": str(STATISTICS_MS)}
+    client |= {"enable.partition.eof": "true"} if backlog else {}
+
+    def own(group: str) -> dict[str, object]:
+        return {**_common(spec, {**client, "group.id": group}), "share": share, "commit_records": commits}
+
+    return consumer_requests(spec, own, drain_s_of(scenario))
+
+
+def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "system": SYSTEM,
+        "client_path": str(folder_of(spec.scenario.client_version)) if spec.scenario.client_version else "",
+        # The scenario's own settings win: what is measured is what is declared.
+        "client": {
+            **dict(spec.security),
+            **client,
+            **({"client.id": spec.client_id} if spec.client_id else {}),
+            "bootstrap.servers": spec.bootstrap,
+            "allow.auto.create.topics": "false",
+        },
+    }
+
+
+def folder_of(wanted: str) -> Path:
+    """Folder of this version of the Kafka client, once :func:`cannot_have` has fetched it.
+
+    A generator process puts it first on its path, and fails when it has loaded a library from elsewhere.
+    """
+    return cache_dir() / "clients" / f"{PACKAGE}-{wanted}-{sys.implementation.cache_tag}"
+
+
+@cache
+def cannot_have(wanted: str) -> str | None:
+    """Fetch this version with pip, from its registry, once; return why it cannot be had, or None when it can."""
+    folder = folder_of(wanted)
+    if folder.is_dir():
+        return None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".part-") as scratch:
+        into = Path(scratch) / folder.name
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--only-binary", ":all:", "--target", str(into), f"{PACKAGE}=={wanted}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{PACKAGE} {wanted} could not be fetched: {error}"
+        if done.returncode:
+            words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [done.stderr.strip()]
+            return f"{PACKAGE} {wanted} could not be fetched: {words[-1].removeprefix('ERROR: ')}"
+        try:
+            into.rename(folder)
+        except OSError:  # another run was faster
+            if not folder.is_dir():
+                raise
+    return None
+
+
+class KafkaInstructions:
+    """See :class:`perfgate.load.instructions.Instructions`."""
+
+    system, engine = SYSTEM, "librdkafka"
+    buffer_settings: tuple[str, ...] = ("queue.buffering.max.kbytes", "queue.buffering.max.messages")
+    producers_of = staticmethod(producers_of)
+    consumers_of = staticmethod(consumers_of)
+    drain_s_of = staticmethod(drain_s_of)
+    by_hand = staticmethod(by_hand)
+
+    def batching(self, scenario: Scenario) -> Batching:
+        client = producer_settings(scenario.producer)
+        return Batching(
+            batch_bytes=int(client["batch.size"]),
+            in_flight=int(client["max.in.flight.requests.per.connection"]),
+            linger_s=float(client["linger.ms"]) / 1e3,
+            buffer_kib=int(client["queue.buffering.max.kbytes"]),
+        )
+
+    def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
+        buffer = {"queue.buffering.max.kbytes": buffer_kib}
+        return replace(scenario, producer=with_settings(scenario.producer, buffer))
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
+            return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
+        if scenario.transaction_ms and not scenario.load.sends:
+            return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
+        if scenario.crowd and (reason := _cannot_crowd(scenario, scenario.crowd)):
+            return reason
+        if scenario.consumers and scenario.consumers.membership == "share":
+            return _cannot_share(scenario)
+        return cannot_have(scenario.client_version) if scenario.client_version else None
+
+    def keeps_what_was_read(self, scenario: Scenario) -> bool:
+        """Without acks=all a log may be cut back."""
+        return dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
+
+
+def _cannot_crowd(scenario: Scenario, crowd: Crowd) -> str:
+    """Return why the suite's own small client cannot make this load; empty when it can."""
+    client = producer_settings(scenario.producer)
+    if scenario.topic.count > 1:
+        return "a crowd of connections writes to one topic"
+    if scenario.cluster.security != ClusterSpec().security:
+        return "a crowd of connections has no log-in and no TLS"
+    if isinstance(scenario, FaultScenario):
+        return "a crowd of connections sends nothing again, so that a fault would be failed sends and no outage"
+    if not scenario.load.fixed_rate:
+        return "a crowd of connections sends by a schedule: its load must be paced"
+    if scenario.threads > 1:
+        return "a crowd of connections is shared by processes, of one thread each: producers.processes"
+    if crowd.connections % scenario.producers or crowd.idle % scenario.producers:
+        return f"a crowd must have as many connections in each of its processes, and there are {scenario.producers}"
+    if scenario.transaction_ms or client["enable.idempotence"] == "true":
+        return "a crowd of connections has no transactions, and sends nothing again"
+    if scenario.keys.kind != "none":
+        return "each connection of a crowd writes to a partition of its own, whatever the key"
+    if client["compression.type"] != "none":
+        return "a crowd of connections compresses nothing"
+    if client["acks"] == "0":
+        return "each connection of a crowd waits for its acknowledgement: acks must not be 0"
+    return ""
+
+
+def _cannot_share(scenario: Scenario) -> str | None:
+    if release_numbers(version := scenario.cluster.version) < SHARE_GROUPS_SINCE:
+        return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}, and these brokers are {version}"
+    if not scenario.load.sends:
+        return "a backlog is read over and over, and a share group gives each record once"
+    if scenario.client_version:
+        return "share consumers are those of the installed client alone"
+    return _no_share_consumer()
+
+
+def _no_share_consumer() -> str | None:
+    import confluent_kafka  # few scenarios have share groups
+
+    if hasattr(confluent_kafka, "ShareConsumer"):
+        return None
+    return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {metadata.version(PACKAGE)} is installed"
 
 
 class LibrdkafkaDriver(SuiteEngine):

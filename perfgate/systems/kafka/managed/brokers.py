@@ -1,4 +1,4 @@
-"""Set-up of brokers that this suite starts: node settings, JVM options and memory."""
+"""Set-up of brokers that this suite starts: node settings, JVM options, memory, and links that can be cut."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
 from perfgate.host.java import names_collector
+from perfgate.host.ports import HOST, free_ports
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model import ClusterSpec
 
 FIRST_CONTROLLER = 101
@@ -142,3 +144,45 @@ def jvm_options(asked: Sequence[str]) -> list[str]:
     """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
     left_out = OF_G1 if names_collector(asked) else ()
     return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
+
+
+class SeverableLinks:
+    """Proxies in all links of each broker of the embedded target: clients to it, brokers to it, and it to each
+    controller.
+
+    Requests of a broker itself to other brokers are not severed. That does not keep it in service: the controllers
+    fence it and take it out of every in-sync set, until its heartbeats come again.
+    """
+
+    def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]]) -> None:
+        links = {
+            (broker, listener): ports[listener][broker]
+            for broker in broker_ids(spec)
+            for listener in ("SAMEZONE", "INTERNAL")
+        } | {
+            (broker, f"controller-{voter}"): ports["CONTROLLER"][voter]
+            for broker in broker_ids(spec)
+            for voter in quorum_ids(spec)
+        }
+        self._upstream = links
+        self._listen = dict(zip(links, free_ports(len(links)), strict=True))
+        self._voters = quorum_ids(spec)
+        self.names: dict[int, list[str]] = {
+            broker: [_link_name(link) for link in links if link[0] == broker] for broker in broker_ids(spec)
+        }
+
+    def add_to(self, proxy: ToxiproxyApi) -> None:
+        for link, upstream in self._upstream.items():
+            proxy.add_plain_proxy(
+                _link_name(link), listen=f"{HOST}:{self._listen[link]}", upstream=f"{HOST}:{upstream}"
+            )
+
+    def advertised(self, broker: int) -> dict[str, str]:
+        return {name: f"{HOST}:{self._listen[broker, name]}" for name in ("SAMEZONE", "INTERNAL")}
+
+    def voters(self, broker: int) -> dict[int, str]:
+        return {voter: f"{HOST}:{self._listen[broker, f'controller-{voter}']}" for voter in self._voters}
+
+
+def _link_name(link: tuple[int, str]) -> str:
+    return f"link-{link[0]}-{link[1].lower()}"

@@ -1,4 +1,4 @@
-"""The containers target: starts clusters of containers by a Docker engine of this machine.
+"""The containers target and its clusters of KRaft nodes, started by a Docker engine of this machine.
 
 The image's contract: every setting as an environment variable KAFKA_<NAME>, CLUSTER_ID, KAFKA_HEAP_OPTS and KAFKA_OPTS
 (kafka.apache.org/documentation, "Docker"). Setting any of them replaces all of the image's own defaults.
@@ -6,16 +6,243 @@ The image's contract: every setting as an environment variable KAFKA_<NAME>, CLU
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
+from testcontainers.core.container import DockerContainer
+
 from perfgate.host import docker_engine
+from perfgate.host.java import names_collector
+from perfgate.host.ports import HOST, free_ports
+from perfgate.host.waiting import check_while_starting
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
-from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.managed.container_cluster import ContainersCluster, image_of
-from perfgate.systems.kafka.managed.monitoring import exporter_jar
-from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.managed.brokers import (
+    HEAP,
+    controller_ids,
+    new_cluster_id,
+    node_name,
+    node_settings,
+    quorum_ids,
+)
+from perfgate.systems.kafka.managed.faults import LAST_WORDS, METADATA, QUORUM_STATE, KafkaFaults, agreed_leader
+from perfgate.systems.kafka.managed.monitoring import (
+    AGENT_CONFIG,
+    agent_option,
+    exporter_jar,
+    server_config,
+    wait_for_prometheus,
+)
+from perfgate.systems.kafka.managed.own_cluster import (
+    LISTENERS,
+    NOT_MONITORED,
+    KafkaTarget,
+    Monitoring,
+    OwnCluster,
+    listener_ports,
+)
+from perfgate.systems.kafka.managed.secured import ContainerKeys
 from perfgate.systems.kafka.managed.tiered import MANAGER, is_tiered
+from perfgate.systems.own_containers import ANY, OwnContainers, publish, tail_of
+
+OFFICIAL_IMAGE = "apache/kafka"
+DATA = "/var/lib/kafka/data"
+PORTS = {"SAMEZONE": 9092, "CONTROLLER": 9093, "CROSSZONE": 9094, "INTERNAL": 9095}
+AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), Path("/opt/jmx-exporter/rules.yml")
+TELLS_VERSION = re.compile(r"Kafka version: (\d[\w.-]*)")
+"""Log line of Kafka's AppInfoParser when a broker starts."""
+CLASSPATH = "/opt/kafka/libs/*"
+
+
+def image_of(spec: ClusterSpec) -> str:
+    return spec.image or f"{OFFICIAL_IMAGE}:{spec.version}"
+
+
+class ContainersCluster(OwnCluster):
+    """One cluster of containers with its faults; see :class:`perfgate.model.target.Cluster`."""
+
+    def __init__(
+        self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None, monitoring: Monitoring = NOT_MONITORED
+    ) -> None:
+        ports = iter(free_ports(len(LISTENERS) * spec.brokers + 2))
+        super().__init__(spec, listener_ports(spec, monitoring, ports), monitoring, logs)
+        self._toxiproxy_image = toxiproxy_image
+        self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
+        self._containers = OwnContainers(partial(node_name, spec))
+        self.faults = ContainerFaults(
+            self._containers,
+            voters=quorum_ids(spec),
+            data=DATA,
+            bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
+        )
+        self._keys: ContainerKeys | None = None
+        self._version = spec.version
+
+    def start(self) -> None:
+        begin = time.monotonic()
+        cluster_id = new_cluster_id()
+        self._logs.mkdir(parents=True, exist_ok=True)
+        if self.spec.security != ClusterSpec().security:
+            self._keys = ContainerKeys(self.spec.security)
+            self._secured = self._keys.secured
+        with self._containers.starting():
+            for node in (*controller_ids(self.spec), *self._ids):
+                self._node(node, cluster_id).start()
+            if self._toxiproxy_image:
+                self.proxy = self._containers.start_proxy(
+                    self._toxiproxy_image,
+                    api_port=self._proxy_api_port,
+                    ports=self._ports["PROXY"],
+                    upstream={broker: f"broker-{broker}:{PORTS['CROSSZONE']}" for broker in self._ids},
+                    check=self.check,
+                )
+            if self._monitoring.own:
+                self._start_prometheus()
+        if self._keys:
+            check = partial(check_while_starting, self.check, self.spec.config)
+            self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
+        self._wait_until_ready("SAMEZONE", "CROSSZONE", logged=lambda: self.log_tail(1))
+        self._started_s = time.monotonic() - begin
+        self._version = self._version_told() or self.spec.version
+        if self._monitoring.own:
+            url = f"http://{HOST}:{self._prometheus_port}"
+            self.prometheus_url = wait_for_prometheus(
+                url, len(self._ids), self.check, tail_of(self._containers.others["Prometheus"], 5)
+            )
+
+    def close(self) -> None:
+        """Keep the logs, where there is room for them, then remove every container and the network."""
+        try:
+            self._containers.close(self._logs)
+        finally:
+            if self._keys:
+                self._keys.close()
+
+    def agents(self) -> Mapping[str, int]:
+        """The broker of every JMX exporter, by its address as the Prometheus calls it."""
+        if not self._monitoring.own:
+            return super().agents()
+        return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
+
+    def container_ids(self) -> Mapping[int, str]:
+        ids = self._containers.ids()
+        return {broker: ids[broker] for broker in self._ids}
+
+    def check(self) -> None:
+        self._containers.check(self.faults.absent)
+
+    @property
+    def node_logs(self) -> Mapping[int, str]:
+        return self._containers.names
+
+    def tail(self, node: int, lines: int) -> str:
+        return self._containers.tail(node, lines)
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "kind": "containers",
+            "name": "containers",
+            "image": image_of(self.spec),
+            **self._common_facts(),
+            "kafka_version": self._version,
+            "broker_cpus": self.spec.cpus_per_broker,
+            "broker_memory_mib": self.spec.memory_mib_per_broker,
+            "ready_s": round(self._started_s, 2),
+        }
+
+    def _version_told(self) -> str:
+        """Version in the first broker's log; empty where it has none."""
+        found = TELLS_VERSION.search(self._containers.log(self._ids[0]))
+        return found[1] if found else ""
+
+    def _node(self, node: int, cluster_id: str) -> DockerContainer:
+        name = node_name(self.spec, node)
+        cross = "PROXY" if self._toxiproxy_image else "CROSSZONE"
+        settings = node_settings(
+            self.spec,
+            node,
+            listeners={listener: f"{ANY}:{port}" for listener, port in PORTS.items()},
+            advertised={
+                "SAMEZONE": f"{HOST}:{self._ports['SAMEZONE'].get(node)}",
+                "CROSSZONE": f"{HOST}:{self._ports[cross].get(node)}",
+                "INTERNAL": f"{name}:{PORTS['INTERNAL']}",
+            },
+            voters={n: f"{node_name(self.spec, n)}:{PORTS['CONTROLLER']}" for n in quorum_ids(self.spec)},
+            log_dir=DATA,
+        )
+        limits = self.spec if node in self._ids else None
+        container = self._containers.node(node, image_of(self.spec), limits)
+        if self._keys and node in self._ids:
+            settings |= self._keys.given_to(container, settings["listener.security.protocol.map"])
+        container.with_envs(
+            CLUSTER_ID=cluster_id,
+            KAFKA_HEAP_OPTS=" ".join(HEAP),
+            **({"KAFKA_JVM_PERFORMANCE_OPTS": "-server"} if names_collector(self.spec.jvm_options) else {}),
+            KAFKA_OPTS=" ".join([*self._agent(container, node), *self.spec.jvm_options]),
+            **{_variable(setting): value for setting, value in settings.items()},
+        )
+        if node in self._ids:
+            for listener in ("SAMEZONE", "CROSSZONE"):
+                publish(container, PORTS[listener], self._ports[listener][node])
+        return container
+
+    def _agent(self, container: DockerContainer, node: int) -> list[str]:
+        """Put the JMX exporter into a broker's container, from this machine's files; return its JVM option."""
+        if not self._monitoring.wanted or node not in self._ids:
+            return []
+        config = self._logs / "jmx.yml"
+        config.write_text(AGENT_CONFIG)
+        container.with_volume_mapping(str(exporter_jar()), str(AGENT_JAR), "ro")
+        container.with_volume_mapping(str(config.absolute()), str(AGENT_RULES), "ro")
+        publish(container, AGENT_PORT, self._ports["AGENT"][node])
+        return [agent_option(f"{ANY}:{AGENT_PORT}", AGENT_JAR, AGENT_RULES)]
+
+    def _start_prometheus(self) -> None:
+        config = self._logs / "prometheus.yml"
+        config.write_text(server_config(self.agents()))
+        container = self._containers.beside("Prometheus", self._monitoring.image)
+        container.with_volume_mapping(str(config.absolute()), "/etc/prometheus/prometheus.yml", "ro")
+        publish(container, 9090, self._prometheus_port)
+        container.start()
+
+
+def _variable(setting: str) -> str:
+    """The variable that the image turns into this setting: dots become _, _ becomes __, - becomes ___."""
+    return "KAFKA_" + setting.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+class ContainerFaults(KafkaFaults):
+    """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
+
+    def __init__(self, containers: OwnContainers, *, voters: Iterable[int], data: str, bootstrap: str) -> None:
+        """`data`: the log folder inside; `bootstrap`: the brokers' addresses in the network."""
+        super().__init__(containers.actions())
+        self._containers = containers
+        self._voters, self._data, self._bootstrap = list(voters), data, bootstrap
+
+    def runs(self, node: int) -> bool:
+        return self._containers.runs(node)
+
+    def active_controller(self) -> int:
+        return agreed_leader({node: self._state(node) for node in self._voters if node not in self.absent}, self.absent)
+
+    def run_script(self, script: str, variables: Mapping[str, str]) -> str:
+        given = {"java": "java", "classpath": CLASSPATH, "bootstrap": self._bootstrap}
+        environment = {**given, "metadata": f"{self._data}/{METADATA}", **variables}
+        controller, doing = self.active_controller(), "running one of Kafka's tools in a container"
+        code, printed = self._containers.run(controller, ["/bin/bash", "-c", script], environment, doing)
+        if code:
+            raise TargetError(f"one of Kafka's tools failed in a container: {printed[-LAST_WORDS:]}")
+        return printed
+
+    def _state(self, node: int) -> str:
+        # Bash alone: an image need not have more.
+        command = ["/bin/bash", "-c", f'echo "$(<{self._data}/{METADATA}/{QUORUM_STATE})"']
+        code, text = self._containers.run(node, command, {}, f"reading who leads the controllers in node {node}")
+        return text if code == 0 else ""
 
 
 class ContainersTarget(KafkaTarget[ContainersCluster]):

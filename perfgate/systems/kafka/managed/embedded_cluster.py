@@ -8,19 +8,20 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from perfgate.host.aot import RECORDED_WITHIN_S, cache_path, recording_path
 from perfgate.host.guard import Guard
+from perfgate.host.java import RECORDED_WITHIN_S, cache_path, recording_path
 from perfgate.host.journal import LockedFolder
 from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST, free_ports
-from perfgate.host.starting import start_error, tail_of
 from perfgate.host.toxiproxy import start_toxiproxy
+from perfgate.host.waiting import start_error, tail_of
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
     JVM_OPTIONS,
     LOG4J,
+    SeverableLinks,
     broker_ids,
     controller_ids,
     jvm_options,
@@ -34,7 +35,6 @@ from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.severable import SeverableLinks
 from perfgate.systems.kafka.managed.tiered import FOLDER, is_tiered, tiered_settings
 
 FORMAT_TIMEOUT_S = 300

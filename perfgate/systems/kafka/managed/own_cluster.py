@@ -1,30 +1,31 @@
-"""Bases of the targets and clusters that this suite starts itself: listeners on loopback, at known ports."""
+"""Bases of the targets and clusters that this suite starts itself: listeners at known ports of loopback, readiness."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from perfgate.host.ports import HOST
-from perfgate.host.starting import check_while_starting
+from confluent_kafka import KafkaException
+
+from perfgate.host.ports import HOST, listens
 from perfgate.host.toxiproxy import ToxiproxyApi
+from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import PREFIX
-from perfgate.model.target import Meter
+from perfgate.model.target import Cluster, Meter
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.faults import KafkaFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.observe import MetadataWatch
 from perfgate.systems.own_target import OwnTarget
@@ -191,3 +192,32 @@ class KafkaTarget(OwnTarget[Started]):
         if self._monitoring.url:
             raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
         return super().beside(spec)
+
+
+def wait_until_ready(
+    cluster: Cluster, addresses: Sequence[str], *, check: Callable[[], None], logged: Callable[[], Hashable]
+) -> None:
+    """Wait until every broker is registered and every address (host:port) takes connections.
+
+    `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more. Raises
+    BrokersFailedError with the last answer and the logs' end.
+    """
+    admin = admin_client(cluster.bootstrap(SAME_ZONE), cluster.client_settings())
+    brokers = cluster.spec.brokers
+
+    def missing() -> str:
+        try:
+            registered = len(admin.list_topics(timeout=1).brokers)
+        except KafkaException as error:
+            return str(error)
+        # A broker is registered a moment before it takes connections.
+        closed = [address for address in addresses if not listens(address, timeout_s=1)]
+        if registered == brokers and not closed:
+            return ""
+        return f"{registered} of {brokers} brokers registered, closed: {', '.join(closed) or 'none'}"
+
+    try:
+        wait_while_it_progresses(missing, logged=logged, check=check)
+    except TimeoutError as error:
+        reason = f"{brokers} brokers were not ready {error}\n{cluster.log_tail(10)}"
+        raise BrokersFailedError(reason, perhaps_late=True) from error

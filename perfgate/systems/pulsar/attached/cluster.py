@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from perfgate.host.connections import connect_ms
+from perfgate.host.ports import connect_ms
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import PREFIX, Meter

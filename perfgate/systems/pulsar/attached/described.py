@@ -33,8 +33,8 @@ from perfgate.systems.attached.target_file import (
     prometheus_of,
     tables_of,
 )
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
 from perfgate.systems.pulsar.client.http import token_of
-from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
 
 TOKEN = "token"
 FLAGS = ("tlsAllowInsecureConnection", "tlsHostnameVerificationEnable")

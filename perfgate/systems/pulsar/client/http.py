@@ -20,7 +20,7 @@ from requests.adapters import HTTPAdapter
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.secret import redacted, revealed
-from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
 
 CONNECT_S = 3.0
 REQUEST_TIMEOUT_S = 20.0

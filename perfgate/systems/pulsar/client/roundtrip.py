@@ -1,17 +1,88 @@
-"""Round trips to Pulsar's brokers: PING to PONG on a raw connection of the binary protocol."""
+"""Round trips to Pulsar's brokers: PING to PONG on a raw connection of the binary protocol.
+
+A frame is its length, its command's length (4 bytes each) and the command, a protobuf message BaseCommand: field 1 is
+its type, and the field whose number is the type's holds the command of that type (PulsarApi.proto, "BaseCommand").
+"""
 
 from __future__ import annotations
 
 import socket
 import statistics
+import struct
 import time
+from collections.abc import Callable
 
 from perfgate.model.errors import BrokersFailedError
-from perfgate.systems.pulsar.client import frames
 
+CONNECT, CONNECTED, ERROR, PING, PONG = 2, 3, 14, 18, 19
+CLIENT = b"kafka-perf-gate"
+PROTOCOL_VERSION = 12
+LENGTHS = struct.Struct(">II")
+VARINT, BYTES = 0, 2
+"""Wire types of protobuf: a number, and a length with so many bytes."""
+LARGEST = 1 << 20
+"""No answer to these commands is as long."""
 SAMPLES = 30
 TIMEOUT_S = 5.0
 OF_PINGS = "PING to PONG on a raw connection, median of the brokers"
+
+
+def connect() -> bytes:
+    """Return the frame that opens a connection. CommandConnect: client_version is field 1, protocol_version 4."""
+    return _frame(CONNECT, _field(1, CLIENT) + _number(4, PROTOCOL_VERSION))
+
+
+def ping() -> bytes:
+    """Return the frame that asks for a PONG."""
+    return _frame(PING, b"")
+
+
+def read_type(read: Callable[[int], bytes]) -> int:
+    """Return the type of the next frame's command; `read` returns that many bytes.
+
+    Raises ValueError for bytes that are no such frame.
+    """
+    total, size = LENGTHS.unpack(read(LENGTHS.size))
+    if not size or total < size + 4 or total > LARGEST:
+        raise ValueError(f"a frame of {total} bytes with a command of {size}")
+    command = read(total - 4)[:size]
+    key, at = _varint(command, 0)
+    if key != (1 << 3 | VARINT):
+        raise ValueError(f"a command that does not begin with its type: {command[:8].hex()}")
+    return _varint(command, at)[0]
+
+
+def _frame(kind: int, body: bytes) -> bytes:
+    command = _number(1, kind) + _field(kind, body)
+    return LENGTHS.pack(len(command) + 4, len(command)) + command
+
+
+def _number(field: int, value: int) -> bytes:
+    return _as_varint(field << 3 | VARINT) + _as_varint(value)
+
+
+def _field(field: int, value: bytes) -> bytes:
+    return _as_varint(field << 3 | BYTES) + _as_varint(len(value)) + value
+
+
+def _as_varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins there, and where it ends."""
+    value = shift = 0
+    while at < len(data):
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] <= 0x7F:
+            return value, at
+    raise ValueError("a number that does not end")
 
 
 def ping_rtt_ms(host: str, port: int) -> float:
@@ -22,11 +93,11 @@ def ping_rtt_ms(host: str, port: int) -> float:
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _ask(connection, frames.connect(), frames.CONNECTED)
+            _ask(connection, connect(), CONNECTED)
             times = []
             for _ in range(SAMPLES):
                 begin = time.perf_counter()
-                _ask(connection, frames.ping(), frames.PONG)
+                _ask(connection, ping(), PONG)
                 times.append(time.perf_counter() - begin)
             return statistics.median(times) * 1e3
     except (OSError, ValueError) as error:
@@ -46,6 +117,6 @@ def _ask(connection: socket.socket, frame: bytes, wanted: int) -> None:
         return data
 
     connection.sendall(frame)
-    while (found := frames.read_type(read)) != wanted:
-        if found == frames.ERROR:
+    while (found := read_type(read)) != wanted:
+        if found == ERROR:
             raise ConnectionError("the broker answered with an error")

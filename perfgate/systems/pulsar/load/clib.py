@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from perfgate.systems.pulsar.load import native
-from perfgate.systems.pulsar.load.batches import batches
+from perfgate.systems.pulsar.load.slow import batches
 
 OK, TIMED_OUT = 0, 3
 FULL, AT_END, STRANGE, PURGED = -184, -191, -201, -152

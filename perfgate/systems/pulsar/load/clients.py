@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perfgate.host.connections import connect_ms
+from perfgate.host.ports import connect_ms
 from perfgate.load.clients import ReadingClient, SendingClient
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.reading import PulsarReader

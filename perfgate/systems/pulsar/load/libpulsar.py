@@ -1,10 +1,146 @@
-"""The default driver of Pulsar: the suite's engine with libpulsar's clients."""
+"""The default driver of Pulsar: the suite's engine with libpulsar's clients, their settings and limits."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
 from perfgate.load.engine import SuiteEngine
+from perfgate.load.instructions import Requests, consumer_requests, producer_requests
 from perfgate.load.transport import Transport
-from perfgate.systems.pulsar.load.instructions import PulsarInstructions
+from perfgate.model import KIB, Scenario, Settings, with_settings
+from perfgate.model.load import Batching, LoadSpec
+from perfgate.systems.pulsar.load import native
+from perfgate.systems.pulsar.load.official import by_hand
+from perfgate.systems.pulsar.load.settings import BY_KIND, SERVICE_URL, most_pending, refuses
+
+SYSTEM = "pulsar"
+SHARED = ("shared", "key-shared")
+"""Types of subscriptions whose consumers are given any record of any partition."""
+IN_FLIGHT = 1
+"""Batches of a partition that must be under way for its broker to have work. There is no bound in Pulsar; an entry is
+written in 2 to 5 ms, in which 60 MB/s are 300 KiB over all partitions."""
+DRAIN_S = 5
+
+
+def settings_of(stated: Settings, kind: str) -> dict[str, str]:
+    """Full settings of a scenario's "producer" or "consumer", without those of the target."""
+    return {name: setting.default for name, setting in BY_KIND[kind].items()} | dict(stated)
+
+
+def subscription_of(group: str) -> str:
+    """Name of the subscription of a group, which is named after its topic: without tenant and namespace."""
+    return group.rpartition("/")[2]
+
+
+class PulsarInstructions:
+    """See :class:`perfgate.load.instructions.Instructions`. Clients: perfgate.systems.pulsar.load.clients."""
+
+    system, engine = SYSTEM, "libpulsar"
+    buffer_settings: tuple[str, ...] = ("maxPendingBytes", "maxPendingMessages")
+    by_hand = staticmethod(by_hand)
+
+    def batching(self, scenario: Scenario) -> Batching:
+        client = settings_of(scenario.producer, "producer")
+        batched = client["batchingEnabled"] == "true"
+        return Batching(
+            batch_bytes=int(client["batchingMaxBytes"]) if batched else scenario.record_bytes,
+            in_flight=IN_FLIGHT,
+            linger_s=int(client["batchingMaxPublishDelayMicros"]) / 1e6 if batched else 0.0,
+            buffer_kib=int(client["maxPendingBytes"]) // KIB,
+        )
+
+    def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
+        return replace(scenario, producer=with_settings(scenario.producer, {"maxPendingBytes": buffer_kib * KIB}))
+
+    def producers_of(self, spec: LoadSpec) -> Requests:
+        client = settings_of(spec.scenario.producer, "producer")
+        records = most_pending(client, spec.scenario.topic.partitions)
+        own = {
+            **_common(spec, client),
+            "buffer_bytes": min(int(client["maxPendingBytes"]), records * spec.scenario.record_bytes),
+            "buffer_records": records,
+            "compressed": client["compressionType"] != "NONE",
+            "lingers": True,  # there is nothing to rotate
+        }
+        return producer_requests(spec, own, self.drain_s_of(spec.scenario))
+
+    def consumers_of(self, spec: LoadSpec) -> Requests:
+        if (consumers := spec.scenario.consumers) is None:
+            return {}
+        client = settings_of(consumers.config, "consumer")
+        kind = "exclusive" if consumers.membership == "assigned" else consumers.membership
+
+        def own(group: str) -> dict[str, object]:
+            return {
+                **_common(spec, client),
+                "subscription": subscription_of(group),
+                "subscription_type": kind,
+                "share": kind in SHARED,
+                "followed": False,  # positions have gaps: sequence numbers say what is missing
+            }
+
+        return consumer_requests(spec, own, self.drain_s_of(spec.scenario))
+
+    def drain_s_of(self, scenario: Scenario) -> float:
+        return int(settings_of(scenario.producer, "producer")["sendTimeoutMs"]) / 1e3 + DRAIN_S
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if scenario.client_version:
+            return "the load runs on the pulsar-client that is installed; client.version chooses one of Kafka's"
+        if scenario.beside or scenario.topic.count > 1:
+            return (
+                "several topics and loads beside one another are made on Kafka alone: on Pulsar a topic's quorums are "
+                "policies of the run's one namespace, which holds one topic at a time"
+            )
+        if scenario.crowd:
+            return "crowds of connections are made of Kafka's protocol alone"
+        if scenario.transaction_ms:
+            return "libpulsar's C interface has no transactions"
+        if scenario.load.sends and (reason := refuses(dict(scenario.producer), "producer")):
+            return reason
+        return _cannot_read(scenario) or None
+
+    def keeps_what_was_read(self, scenario: Scenario) -> bool:
+        """A consumer is given what the ack quorum of bookies has, whatever the producer waits for."""
+        return True
+
+
+def _cannot_read(scenario: Scenario) -> str:
+    if (consumers := scenario.consumers) is None:
+        return ""
+    if reason := refuses(dict(consumers.config), "consumer"):
+        return reason
+    if consumers.membership == "exclusive" and consumers.processes * consumers.threads > 1:
+        return "an exclusive subscription has one consumer; membership assigned deals the partitions out to several"
+    if not scenario.load.sends and consumers.membership in ("failover", *SHARED):
+        return f"a backlog is read over and over, and a {consumers.membership} subscription rewinds all its consumers"
+    batched = settings_of(scenario.producer, "producer")["batchingEnabled"] == "true"
+    if consumers.membership == "key-shared" and scenario.load.sends and batched:
+        return (
+            "a batch goes to one consumer, whatever its keys, and libpulsar's C interface has no batches of one key: "
+            "key-shared needs producer.batchingEnabled=false"
+        )
+    return ""
+
+
+def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
+    _warn_of_slow()
+    return {
+        "system": SYSTEM,
+        "client_path": "",
+        # The scenario's own settings win: what is measured is what is declared.
+        "client": {**dict(spec.security), **client, SERVICE_URL: spec.bootstrap},
+    }
+
+
+@cache
+def _warn_of_slow() -> None:
+    """Compile the client, before its processes need it; say so where the slow one is what is left."""
+    if reason := native.cannot_have():
+        warnings.warn(f"{reason}: the load runs on the slow client, at about six times the CPU a record", stacklevel=3)
 
 
 class LibpulsarDriver(SuiteEngine):

@@ -12,9 +12,9 @@ import numpy as np
 
 from perfgate.load.clients import Hear
 from perfgate.systems.pulsar.load import clib, native
-from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
 from perfgate.systems.pulsar.load.settings import complete
+from perfgate.systems.pulsar.load.slow import batches
 
 BATCH = 4_096
 NONE, LAST, EACH = 0, 1, 2

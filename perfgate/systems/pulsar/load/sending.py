@@ -12,9 +12,9 @@ import numpy.typing as npt
 from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
-from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
 from perfgate.systems.pulsar.load.settings import MOST_PENDING, complete, most_pending
+from perfgate.systems.pulsar.load.slow import batches
 
 TAKEN = 8_192
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from perfgate.load.clients import LoadClientError
 from perfgate.load.positions import MOST_MESSAGES
-from perfgate.systems.pulsar.client.plugins import TLS_PLUGINS, TOKEN_PLUGINS
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
 
 SERVICE_URL = "serviceUrl"
 LISTENER = "listenerName"

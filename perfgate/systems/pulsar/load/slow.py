@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -336,3 +337,18 @@ def partition_of(key: bytes, partitions: int) -> int:
     for byte in key:
         hashed = (hashed * 31 + byte) & 0xFFFFFFFF
     return (hashed & 0x7FFFFFFF) % partitions
+
+
+@cache
+def batches() -> Any:
+    """Return the library. Raises LoadClientError without libpulsar."""
+    pulsar = ctypes.CDLL(str(native.libpulsar()))
+
+    def address_of(name: str) -> int:
+        return ctypes.cast(getattr(pulsar, name), ctypes.c_void_p).value or 0
+
+    if native.cannot_have():
+        return Slow(address_of)
+    library = native.load(native.place())
+    native.bind(library, address_of)
+    return library

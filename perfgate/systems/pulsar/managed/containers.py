@@ -1,4 +1,4 @@
-"""The containers target of Pulsar: starts clusters of containers by a Docker engine of this machine.
+"""The containers target of Pulsar and its clusters, started by a Docker engine of this machine.
 
 The image's contract (docker/pulsar, bin/pulsar and conf/ of Pulsar's sources): bin/apply-config-from-env.py writes
 variables PULSAR_PREFIX_<setting> into a file of conf/, `bin/pulsar zookeeper|bookie|broker` starts a node with it,
@@ -8,13 +8,201 @@ options of Java. Nodes run in the image's folder, with their data below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from perfgate.host import docker_engine
+from perfgate.host.java import names_collector
+from perfgate.host.ports import HOST
+from perfgate.host.toxiproxy import ToxiproxyApi
+from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec
-from perfgate.systems.pulsar.managed.container_cluster import ContainersCluster, image_of
-from perfgate.systems.pulsar.managed.own_cluster import StartedTarget, check_memory, check_specs
+from perfgate.systems.own_containers import ANY, OwnContainers, publish
+from perfgate.systems.pulsar.managed.faults import PulsarFaults
+from perfgate.systems.pulsar.managed.nodes import (
+    CROSS_ZONE_LISTENER,
+    METADATA_STORE,
+    ROLES,
+    SAME_ZONE_LISTENER,
+    SETUP_MEMORY,
+    Role,
+    bookie_settings,
+    broker_settings,
+    last_words,
+    memory_options,
+    metadata_store_settings,
+    node_name,
+    role_of,
+)
+from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, StartedTarget, check_memory, check_specs
+
+OFFICIAL_IMAGE = "apachepulsar/pulsar"
+PORTS: Mapping[Role, int] = {"metadata store": 2181, "bookie": 3181, "broker": 6650}
+WEB_PORTS: Mapping[Role, int] = {"bookie": 8000, "broker": 8080}
+"""Inside: those of the files that a release ships."""
+INTERNAL_LISTENER = "internal"
+SETTING = "PULSAR_PREFIX_"
+"""What the image's bin/apply-config-from-env.py adds to a file where the file lacks it, and sets where it has it."""
+FILES: Mapping[Role, tuple[str, str]] = {
+    "metadata store": ("conf/zookeeper.conf", "zookeeper"),
+    "bookie": ("conf/bookkeeper.conf", "bookie"),
+    "broker": ("conf/broker.conf", "broker"),
+}
+"""Of each role: its configuration, and its command of bin/pulsar."""
+EXTRA_OPTIONS = "-Dpulsar.allocator.exit_on_oom=true -Dio.netty.recycler.maxCapacityPerThread=4096"
+"""What the image has in PULSAR_EXTRA_OPTS where nothing is stated there (conf/pulsar_env.sh)."""
+LAST_WORDS = 2_000
+
+
+def image_of(spec: ClusterSpec) -> str:
+    """Return the image that a cluster's nodes are started from."""
+    return spec.image or f"{OFFICIAL_IMAGE}:{spec.version}"
+
+
+class ContainersCluster(OwnCluster):
+    """One metadata store, bookies and brokers as containers; see :class:`perfgate.model.target.Cluster`."""
+
+    same_zone = SAME_ZONE_LISTENER
+
+    def __init__(self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None) -> None:
+        """`toxiproxy_image`: of the proxies before the brokers, for clients of another zone; None: there are none."""
+        super().__init__(spec, logs, cross_zone=toxiproxy_image is not None)
+        self._toxiproxy_image = toxiproxy_image or ""
+        self._containers = OwnContainers(node_name, last_words)
+        self.faults = ContainerFaults(self._containers)
+        self._version = spec.version
+
+    def start(self) -> None:
+        """See :class:`OwnCluster`; the version is then the one that the brokers tell."""
+        super().start()
+        self._version = self.admin.version()
+
+    def container_ids(self) -> Mapping[int, str]:
+        """Return the engine's id of every node's container."""
+        return self._containers.ids()
+
+    def check(self) -> None:
+        self._containers.check(self.faults.absent)
+
+    def tail(self, node: int, lines: int) -> str:
+        return self._containers.tail(node, lines) if node in self._containers.nodes else "(not started)"
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "kind": "containers",
+            "name": "containers",
+            "image": image_of(self.spec),
+            **self._common_facts(),
+            "pulsar_version": self._version,
+            "jvm_options": {role: [*memory_options(role), *self._asked(role)] for role in ROLES},
+            "broker_cpus": self.spec.cpus_per_broker,
+            "broker_memory_mib": self.spec.memory_mib_per_broker,
+        }
+
+    def close(self) -> None:
+        """Keep the logs, where there is room for them, then remove every container and the network."""
+        self._containers.close(self._logs)
+
+    def _starting(self) -> AbstractContextManager[None]:
+        return self._containers.starting()
+
+    def _spawn(self, node: int) -> None:
+        role = role_of(node)
+        container = self._containers.node(node, image_of(self.spec), self.spec if role == "broker" else None)
+        file, command = FILES[role]
+        script = f"bin/apply-config-from-env.py {file} && exec bin/pulsar {command}"
+        container.with_command(["bash", "-c", script])
+        settings = {f"{SETTING}{name}": value for name, value in self._settings(node).items()}
+        container.with_envs(**settings, **self._java_variables(role))
+        publish(container, PORTS[role], self._ports[node])
+        if role in WEB_PORTS:
+            publish(container, WEB_PORTS[role], self._web_ports[node])
+        container.start()
+
+    def _asked(self, role: Role) -> tuple[str, ...]:
+        """Return the JVM options that a run asks for: they are the brokers'."""
+        return self.spec.jvm_options if role == "broker" else ()
+
+    def _java_variables(self, role: Role) -> dict[str, str]:
+        """Return the variables of a role's Java: its memory, and what a run asks for; all else is the image's own."""
+        name = "BOOKIE_MEM" if role == "bookie" else "PULSAR_MEM"
+        variables = {name: " ".join(memory_options(role))}
+        if asked := self._asked(role):
+            variables["PULSAR_EXTRA_OPTS"] = " ".join([EXTRA_OPTIONS, *asked])
+            if names_collector(asked):  # a JVM with two collectors does not start
+                variables["PULSAR_GC"] = "-server"
+        return variables
+
+    def _set_metadata_up(self) -> None:
+        """Write what the cluster's metadata begins with, by Pulsar's own tool in the metadata store's container."""
+        command = ["bin/pulsar", "initialize-cluster-metadata", *self._setup_arguments()]
+        memory = {"PULSAR_MEM": " ".join(SETUP_MEMORY)}
+        code, printed = self._containers.run(METADATA_STORE, command, memory, "setting the cluster's metadata up")
+        (self._logs / "metadata-setup.log").write_text(printed)
+        if code:
+            raise start_error("Pulsar refused its metadata store", printed[-LAST_WORDS:], self.spec.config)
+
+    def _started_proxy(self) -> ToxiproxyApi:
+        return self._containers.start_proxy(
+            self._toxiproxy_image,
+            api_port=self._proxy_api_port,
+            ports=self._proxy_ports,
+            upstream={broker: self._at(broker) for broker in self._ids},
+            check=self.check,
+        )
+
+    def _logged(self) -> str:
+        return self.log_tail(1)
+
+    def _at(self, node: int, *, web: bool = False) -> str:
+        role = role_of(node)
+        return f"{node_name(node)}:{(WEB_PORTS if web else PORTS)[role]}"
+
+    def _broker_of(self, name: str) -> int:
+        """See :class:`OwnCluster`: the host is the container's, which a name server may give a domain."""
+        host = name.partition(":")[0].partition(".")[0]
+        return next(broker for broker in self._ids if node_name(broker) == host)
+
+    def _settings(self, node: int) -> Mapping[str, str]:
+        role = role_of(node)
+        port, store = PORTS[role], self._at(METADATA_STORE)
+        match role:
+            case "metadata store":
+                return metadata_store_settings(port=port, folder="data/zookeeper", bound=ANY)
+            case "bookie":
+                return bookie_settings(
+                    self.spec,
+                    port=port,
+                    http_port=WEB_PORTS[role],
+                    metadata=store,
+                    folder="data/bookkeeper",
+                    host=node_name(node),
+                    bound=ANY,
+                )
+            case "broker":
+                listeners = {INTERNAL_LISTENER: self._at(node), SAME_ZONE_LISTENER: f"{HOST}:{self._ports[node]}"}
+                if node in self._proxy_ports:
+                    listeners[CROSS_ZONE_LISTENER] = f"{HOST}:{self._proxy_ports[node]}"
+                return broker_settings(
+                    self.spec,
+                    port=port,
+                    web_port=WEB_PORTS[role],
+                    metadata=store,
+                    listeners=listeners,
+                    bound=ANY,
+                )
+
+
+class ContainerFaults(PulsarFaults):
+    """Actions on containers; see :class:`perfgate.model.target.Faults`."""
+
+    def __init__(self, containers: OwnContainers) -> None:
+        super().__init__(containers.actions())
+        self._containers = containers
+
+    def runs(self, node: int) -> bool:
+        return self._containers.runs(node)
 
 
 class ContainersTarget(StartedTarget[ContainersCluster]):

@@ -16,9 +16,8 @@ from typing import TypeVar
 import psutil
 
 from perfgate.host.ports import HOST, free_ports, listens
-from perfgate.host.starting import check_while_starting
 from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
-from perfgate.host.waiting import wait_while_it_progresses
+from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.target import Meter
@@ -26,7 +25,7 @@ from perfgate.systems.own_target import OwnTarget
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.live_settings import LiveSettings
 from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
-from perfgate.systems.pulsar.client.topics import Topics
+from perfgate.systems.pulsar.client.topics import BUNDLES, Topics, place
 from perfgate.systems.pulsar.managed.faults import PulsarFaults
 from perfgate.systems.pulsar.managed.nodes import (
     CLUSTER,
@@ -41,7 +40,6 @@ from perfgate.systems.pulsar.managed.nodes import (
     node_name,
     role_of,
 )
-from perfgate.systems.pulsar.managed.placement import BUNDLES, place
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S as WATCH_ANSWER_WITHIN_S
 from perfgate.systems.pulsar.observe import OwnerWatch
 

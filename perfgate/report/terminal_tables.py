@@ -1,4 +1,4 @@
-"""Tables and notes of scenarios with a fault, for the terminal."""
+"""Tables of the terminal: of scenarios with a fault, with notes, of roles of nodes, and of loads that change."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from perfgate.judge.phrases import number
 from perfgate.model import FAULTS, Measurement, Outcome, Profile
 from perfgate.model.command import command_line
 from perfgate.model.faults import FaultScenario, Figures
+from perfgate.model.metrics import OWED, P99_BACK, PHASE_CPU, PHASE_LATENCY, ROLES
 from perfgate.model.summary import metric_value
 
 FAULT_COLUMNS = (
@@ -28,6 +29,24 @@ FAULT_COLUMNS = (
 )
 MEDIANS = ("outage_s.max", "outage_partition_seconds", "recovery_s", "full_isr_s")
 SUMS = ("lost_records", "duplicated_records")
+ROLE_COLUMNS = (
+    "scenario: cores, MiB of memory, MiB/s to disk",
+    *(name.removeprefix("the ") for name in ROLES.values()),
+)
+FIGURES = ("broker_cpu_cores", "broker_rss_mib", "broker_disk_write_mib_per_s")
+PEAK_COLUMNS = (
+    "shape",
+    "records/s",
+    "p99 ms before",
+    "in peak",
+    "after",
+    "back in s",
+    "owed at most",
+    "broker cores before",
+    "in peak",
+    "after",
+    "verdict",
+)
 
 
 def _with_fault(measurements: Mapping[str, Measurement]) -> Iterator[tuple[str, FaultScenario, Measurement]]:
@@ -76,3 +95,28 @@ def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None
         "brokers' settings predict (expected), which sees no smaller loss; "
         f"{command_line('baseline')} stores what is usual"
     )
+
+
+def role_rows(measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
+    """Return the cells of ROLE_COLUMNS of every scenario whose nodes have roles; a dash where there is no number."""
+    rows = []
+    for name, measurement in measurements.items():
+        values = {role: [metric_value(measurement, f"{stem}.{role}") for stem in FIGURES] for role in ROLES}
+        if any(value is not None for found in values.values() for value in found):
+            cells = (", ".join("-" if value is None else number(value) for value in found) for found in values.values())
+            rows.append((name, *cells))
+    return rows
+
+
+def peak_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
+    """Return the cells of PEAK_COLUMNS for each scenario of such a load; a dash where there is no number."""
+    rows: list[tuple[str, ...]] = []
+    for name, outcome in outcomes.items():
+        shape = measurements[name].scenario.load.shape
+        if shape is None:
+            continue
+        metrics = (*(f"{latency}.p99" for latency in PHASE_LATENCY.values()), P99_BACK, OWED, *PHASE_CPU.values())
+        values = [metric_value(measurements[name], metric) for metric in metrics]
+        cells = ("-" if value is None else number(value) for value in values)
+        rows.append((name, " to ".join(map(number, shape.rates)), *cells, outcome.verdict.value))
+    return rows
