@@ -101,7 +101,6 @@ class CommandedChange(_Outside):
         return took_s
 
     def close(self) -> tuple[str, ...]:
-        """Revert the change if it is applied; return what a person has to do where that fails. May be called again."""
         try:
             if self._journal is not None:
                 self.restore()

@@ -204,7 +204,6 @@ def _explained(end: RunEnd) -> bool:
 
 
 def _errors(end: RunEnd) -> list[str]:
-    """Failures without an outcome that says so."""
     failed = (TestEnd.FAILED, TestEnd.ERROR)
     wrong = [judged.name for judged in end.judged if judged.test in failed and judged.test is not _says(judged, end)]
     return list(dict.fromkeys([*end.errors, *wrong]))

@@ -254,7 +254,6 @@ def check_may_hold(profile: Profile, facts: Mapping[str, str], among: Collection
 
 
 def _differing(profile: Profile, facts: Mapping[str, str]) -> list[str]:
-    """The names of the facts that keep the profile from being picked."""
     here = {"system": system_of(facts), **facts}
     stated = {"system": profile.system, **profile.facts}
     return [key for key, value in stated.items() if key not in UNDER_TEST and here.get(key) != value]

@@ -121,7 +121,6 @@ def _reason_sentence(outcome: Outcome) -> str:
 
 
 def _distance(judgement: Judgement) -> float:
-    """How far off it is, as a share; a metric that must be 0 is the farthest."""
     off = off_baseline(judgement)
     return math.inf if off is None else abs(off)
 
@@ -171,7 +170,6 @@ def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
 
 
 def _fields(**texts: str | Sequence[str]) -> list[str]:
-    """A line for each text that is not empty, after its name."""
     return [
         f"  {name:<10} {text}"
         for name, several in texts.items()
@@ -281,7 +279,6 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
 
 
 def _figures_in_red(outcome: Outcome) -> str:
-    """The red figures of a measurement: records_per_s 700 (at least 900)."""
     texts = []
     for judgement in outcome.judgements:
         if judgement.verdict is Verdict.REGRESSED and judgement.measured is not None and judgement.limit is not None:

@@ -87,7 +87,6 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
-    """The folder of this version and its Python, made from what the run sends where it was not yet."""
     mine = platform.python_version()
     if mine != asked["python"]:
         raise Refused(
@@ -167,7 +166,6 @@ def _somebody_in(path: Path) -> bool:
 
 
 def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
-    """Make the folder next to its place, and rename it once it is whole: others may be doing the same."""
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:

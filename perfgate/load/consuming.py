@@ -92,7 +92,6 @@ class Receipts:
         self.latency.record(those(heard, counts) - sent[counts])
 
     def result(self) -> dict[str, Any]:
-        """Return the counts."""
         return {
             "read": self.read,
             "received": self.received,

@@ -122,7 +122,6 @@ class _Host:
         self._listener.start()
 
     def post(self, name: str, message: Mapping[str, object]) -> None:
-        """Send one message to a process; a host that is lost is reported by the listener."""
         with contextlib.suppress(LoadError):
             self.ask("post", name, {key: self._there(key, value) for key, value in message.items()})
 

@@ -96,7 +96,6 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
 
 
 def _shape_of(load: Load) -> dict[str, object]:
-    """What a shaped load's producers follow; nothing for another."""
     return {"shape": {"points": load.shape.points, "phases": load.shape.phases}} if load.shape else {}
 
 

@@ -110,14 +110,12 @@ class JournaledGenerators:
         return self._generators
 
     def begin(self) -> None:
-        """Let all clients connect, then start the load and wait until its rate is steady."""
         self._running.wait_for("ready", READY_TIMEOUT_S, self._observer)
         self.start = time.monotonic() + self._running.lead_s
         self._running.post(start=self.start)
         self._running.warm_up(self.start, self._spec.warmup_max_s, self._observer)
 
     def follow_until(self, moment: float, phase: str) -> None:
-        """Let time pass until the monotonic clock shows `moment`."""
         self._running.listen_until(moment, phase, self._observer)
 
     def kill(self, name: str) -> None:
@@ -133,19 +131,15 @@ class JournaledGenerators:
         return self._running.done_by([name])
 
     def rest_readers(self) -> None:
-        """Have the first group's consumers ask for nothing more, and stay members of it."""
         self._running.tell_each(self._first_group, rest=True)
 
     def wake_readers(self) -> None:
-        """Have them read on from where they were."""
         self._running.tell_each(self._first_group, rest=False)
 
     def slow_down(self, name: str, dwell_s: float) -> None:
-        """Have a member of a share group take this long over the records of each poll; 0: no longer."""
         self._running.tell_each([name], dwell_s=dwell_s)
 
     def unread(self) -> int:
-        """Acknowledged records that the first group's consumers have not been given, by the last reports."""
         return self._running.done(PRODUCE) - self._running.done_by(self._first_group)
 
     @property
@@ -154,7 +148,6 @@ class JournaledGenerators:
         return frozenset(f"{CONSUME}-{n + 1}" for n in range(consumers.processes)) if consumers else frozenset()
 
     def collect(self) -> None:
-        """Fetch all journals so far into the folder. Raises LoadError."""
         self._transport.collect(self._folder)
 
     def finish(self) -> list[Doubt]:

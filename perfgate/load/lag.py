@@ -29,7 +29,6 @@ def lag_of(reports: Sequence[Behind], opens: float, closes: float, drained_s: fl
 
 
 def _slope(points: Sequence[Behind]) -> float:
-    """Return the slope of the line through them, in records/s; 0 of fewer than two."""
     if len(points) < 2:
         return 0.0
     middle = sum(at for at, _ in points) / len(points)

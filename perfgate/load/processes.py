@@ -306,7 +306,6 @@ class Generators:
             process.said[message["event"]] = message
 
     def _failure(self, name: str, message: Message) -> LoadError:
-        """The error that a generator process reported: `code` names an error of the brokers."""
         reason, last = f"the generator process {name} failed: {message['reason']}", self._last.get(name)
         if not message.get("code"):
             return LoadError(reason)

@@ -77,7 +77,6 @@ def _bracketed(host: str) -> str:
 
 
 def _follow(folder: LockedFolder) -> None:
-    """End this process once the run is gone."""
     while select.select([0], [], [], SILENT_S)[0] and os.read(0, 4096):
         pass
     _end(folder)

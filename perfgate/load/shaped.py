@@ -46,7 +46,6 @@ class ShapedSchedule:
         return begins + _after(record - before, rate, growth)
 
     def due(self, indices: Any) -> Times:
-        """When each of these records is due."""
         records = indices * float(self._of) + self._number
         piece = np.maximum(np.searchsorted(self._columns[1], records, side="right") - 1, 0)
         begins, before, rate, growth = self._columns[:, piece]
@@ -54,7 +53,6 @@ class ShapedSchedule:
         return np.asarray(begins + 2 * left / (rate + np.sqrt(np.maximum(rate * rate + 2 * growth * left, 0.0))))
 
     def due_by(self, now: float) -> int:
-        """How many records are due at `now`: exactly those with ``due_at(i) <= now``."""
         if now < self.start:
             return 0
         begins, before, rate, growth = self._pieces[bisect_right(self._times, now) - 1]

@@ -134,7 +134,6 @@ def _side_by_side(processes: Sequence[HostProcess], start: Callable[[HostProcess
 
 
 def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], say: Callable[[str], None]) -> str:
-    """Have the host's process become an agent; return its address. `run`: where the hosts reach the run."""
     host = process.host
     process.post(
         {
@@ -182,7 +181,6 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
 
 
 def _key() -> str:
-    """The name of the folder that this version is installed in."""
     return hashlib.sha256(fingerprint().encode() + LOCK.read_bytes()).hexdigest()[:16]
 
 
@@ -311,7 +309,6 @@ class HostProcess:
             self._words.append(line.decode(errors="replace").strip())
 
     def _why(self) -> str:
-        """Why the process has ended."""
         try:
             status = self._process.wait(END_S)
         except subprocess.TimeoutExpired:

@@ -428,7 +428,6 @@ class Bench:
         )
 
     def note(self, text: str) -> None:
-        """Write a line that stays on the screen."""
         self._say.note(text)
 
 

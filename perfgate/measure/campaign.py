@@ -111,7 +111,6 @@ class Campaign:
         self.keep()
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
-        """Number of the block in which this family's scenarios of the scenario's cluster are measured."""
         self._blocks = self._blocks or blocks(
             [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
         )
@@ -159,7 +158,6 @@ class Campaign:
         self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Why this run cannot measure the scenario, or None when it can."""
         return self.setup.cannot(scenario)
 
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:

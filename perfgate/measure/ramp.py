@@ -325,7 +325,6 @@ def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
 
 
 def _summed(steps: Sequence[Step]) -> Accounting:
-    """Where the records of all steps went."""
     failed: Counter[str] = Counter()
     for step in steps:
         failed.update(step.accounting.failed)

@@ -60,7 +60,6 @@ class Setup:
         return self.limited(changed(scenario, change))
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Why the scenario cannot be measured, or None when it can."""
         if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"
         if isinstance(scenario, FaultScenario) and scenario.topic.count > 1:

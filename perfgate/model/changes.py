@@ -123,7 +123,6 @@ def _number(value: object) -> float | None:
 
 
 def _payload(path: str, value: object) -> Payload:
-    """Read `random`, or `text:RATIO` for one that gzip makes RATIO times smaller."""
     kind, _, ratio = str(value).partition(":")
     number = _number(ratio)
     if kind == "text" and number is not None and 1 <= number <= 100:
@@ -142,7 +141,6 @@ MOST_EXPONENT = 10.0
 
 
 def _keys(path: str, value: object) -> Keys:
-    """Read `none`, `random`, how many keys there are, or how they are skewed."""
     number = _number(value)
     if number is not None and number == int(number) and 1 <= number <= MOST:
         return Keys(kind="set", count=int(number))
@@ -196,8 +194,6 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
 
 
 def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets the field of the cluster given as `...`, and the other `fields` to what they say."""
-
     def lay(scenario: Scenario, value: Any) -> Scenario:
         given = {name: value if other is ... else other for name, other in fields.items()}
         return replace(scenario, cluster=replace(scenario.cluster, **given))
@@ -206,8 +202,6 @@ def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
 
 
 def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets a field of one of the scenario's parts, and changes nothing where it has not that one."""
-
     def lay(scenario: Scenario, value: Any) -> Scenario:
         whole: Any = getattr(scenario, part)
         return scenario if whole is None else replace(scenario, **{part: replace(whole, **{field: value})})
@@ -216,7 +210,6 @@ def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
 
 
 def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets a field of loads that take it, and changes nothing of others."""
     lay = _part("load", field)
     return lambda scenario, value: lay(scenario, value) if field in scenario.load.takes else scenario
 
@@ -256,7 +249,6 @@ def home(path: str, value: object) -> str:
 
 
 def _options(path: str, value: object) -> tuple[str, ...]:
-    """Return options of a JVM, which may stand in one text. Raises ConfigurationError."""
     options = value.split() if isinstance(value, str) and value.startswith("-") else value
     if not isinstance(options, list | tuple) or not all(
         isinstance(option, str) and re.match(r"-\S+$", option) for option in options

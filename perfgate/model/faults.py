@@ -182,7 +182,6 @@ class Scene:
         self.marks.append((time.monotonic(), words))
 
     def do(self, action: Action, node: int, called: str = "broker") -> None:
-        """Do this to a node, and note it."""
         self.mark(f"{WORDS.get(action, action)} {called} {node}")
         self.faults.do(action, node)
 

@@ -85,7 +85,6 @@ def _words(kind: type[Any], value: Mapping[str, Any], error: ValidationError) ->
 
 
 def _marks(hint: Any) -> Iterator[Any]:
-    """Yield the marks of an annotation and of its alternatives."""
     yield from getattr(hint, "__metadata__", ())
     for inner in get_args(hint):
         yield from getattr(inner, "__metadata__", ())

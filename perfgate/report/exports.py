@@ -303,7 +303,6 @@ def _words(metric: str) -> str:
 
 
 def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> _Family:
-    """Return the verdicts as a set of states: 1 for the one that there is, 0 for each other."""
     family = _Family(name=f"{PREFIX}_{what}_verdict", help=f"1 for the verdict of the {what}, 0 for each other one.")
     for entry in entries:
         labels = {what: entry["name"], "family": entry["family"], **common}

@@ -161,7 +161,6 @@ def _keys(topic: ObservedTopic) -> str | int:
 
 
 def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
-    """Return the producers' compression where batches are compressed and the topic does not name a codec."""
     sample = topic.sample
     if sample.packed is None or sample.packed < PACKED or "compression.type" in dict(topic.config):
         return []
@@ -170,7 +169,6 @@ def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
 
 
 def _payload(topic: ObservedTopic, text_ratio: float) -> str:
-    """Return the payload that is most like the sample: text, or random where that is nearer or hardly compresses."""
     seen = topic.sample.gzip_ratio
     if seen < COMPRESSIBLE or text_ratio < COMPRESSIBLE or seen**2 < text_ratio:
         return "random"
@@ -218,7 +216,6 @@ def _default(one: Field[Any]) -> Any:
 
 
 def _names(value: Any) -> Iterator[str]:
-    """Yield the names of the model that the declaration uses."""
     if is_dataclass(value):
         yield "Load" if isinstance(value, Load) else type(value).__name__
         for _, inner in _stated(value):
@@ -261,7 +258,6 @@ def _listed(opened: str, parts: list[str], closed: str, indent: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that ends no docstring."""
     return text.replace('"""', "'''").replace("\\", "/")
 
 

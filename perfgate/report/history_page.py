@@ -99,7 +99,6 @@ def _label(metric: str) -> str:
 
 
 def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return one metric over the runs as SVG, with equal distances between the runs."""
     values = [float(entry["rows"][name][metric]) for entry in entries]
     limits = [_limit(entry["rows"][name], metric) for entry in entries]
     top = max([*values, *(limit for limit in limits if limit is not None)]) * HEADROOM or 1.0
@@ -168,7 +167,6 @@ def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return the facts that changed from one run to the next, in words."""
     pairs = {"commit": (before["commit"], after["commit"]), "tier": (before["tier"], after["tier"])}
     pairs |= {"driver": (before["driver"], after["driver"]), "profile": (before["profile"], after["profile"])}
     names = {**before["facts"], **after["facts"]}

@@ -150,7 +150,6 @@ def allure_cli() -> Path:
 
 
 def _system(recorded: Path) -> str:
-    """Return the name of the system that a run measured; Kafka's of one that was not recorded."""
     return SYSTEM_NAMES[system_of(_document(recorded)["target"] if recorded.exists() else {})]
 
 
@@ -168,7 +167,6 @@ def _config(run_dir: Path, history: Path) -> dict[str, object]:
 
 
 def _in_a_word(recorded: Path) -> str:
-    """Return the run's verdict for the report's title; empty where there is no run.json."""
     if not recorded.exists():
         return ""
     return f": {word_of(_document(recorded))}"

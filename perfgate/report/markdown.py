@@ -88,7 +88,6 @@ def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
 
 
 def _not_run(view: View) -> list[str]:
-    """Return a line for each reason, the most frequent ones."""
     reasons = list(view.not_run().items())
     lines = [
         f"- not run: {len(names)} ({cell(', '.join(names))}): {cell(why)}" for why, names in reasons[:MOST_REASONS]

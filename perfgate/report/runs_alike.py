@@ -94,7 +94,6 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
 
 def _why(entry: Mapping[str, Any]) -> str:
-    """Return the first reason of a scenario's verdict; that no limit is stored is none of it where there is another."""
     no_limit = [f"{j['metric']}: {j['reason']}" for j in entry["judgements"] if j["verdict"] == Verdict.MISSING.value]
     reasons = [str(reason) for reason in entry["reasons"]]
     return next((reason for reason in reasons if reason not in no_limit), reasons[0] if reasons else "")

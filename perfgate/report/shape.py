@@ -24,7 +24,6 @@ Table = Mapping[str, Any]
 
 
 def _object(*, optional: Collection[str] = (), **kinds: Any) -> Any:
-    """Return the type of a JSON object that has these keys, and perhaps others."""
     keys = [(name, kind, field(default=None)) if name in optional else (name, kind) for name, kind in kinds.items()]
     return with_config(READ)(make_dataclass("Object", keys, frozen=True, kw_only=True))
 
@@ -157,7 +156,6 @@ def flaws_of(old: Mapping[str, Any]) -> tuple[Flaw, ...]:
 def _flaw(
     text: str, metrics: tuple[str, ...], doubts: Iterable[Doubt], late: bool = False, broken: bool = False
 ) -> Flaw:
-    """Return a flaw with what its doubts explain; without doubts, as in the oldest runs, it explains everything."""
     own = [doubt for doubt in doubts if doubt.text == text]
     kind = own[0].kind if own else "flaw"
     if kind in ("flaw", "turns"):

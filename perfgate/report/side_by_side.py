@@ -233,11 +233,9 @@ class Printer:
     isatty = False
 
     def write(self, content: str) -> None:
-        """Write a part of a line."""
         print(content, end="")
 
     def write_line(self, line: str, **_: bool) -> None:
-        """Write a line, or the rest of one."""
         print(line)
 
 

@@ -215,7 +215,6 @@ def _judged_against(document: Mapping[str, Any]) -> str:
 
 
 def _judged(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Give verdict, name and figures of everything that was judged."""
     for entry in document["scenarios"]:
         if entry["verdict"] is None:
             yield "not judged", entry["name"], "the run ended before it was judged"

@@ -146,7 +146,6 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
 
 
 def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSpec]:
-    """Return how many topics there are, and the one that stands for all of them."""
     if not stated:
         raise ConfigurationError(f"{where}: activeTopics names no topic")
     counts = {name: _count(name) for name in stated}
@@ -167,7 +166,6 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
 
 
 def _count(name: str) -> int:
-    """Return how many topics a name with ranges stands for: three of foo[1-3]."""
     count = 1
     for low, high in RANGE.findall(name):
         count *= max(1, int(high) - int(low) + 1)

@@ -47,7 +47,6 @@ class AtLeast(UnitsClaim):
         return abs(self.limit - 1)
 
     def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
-        """The verdict at a look; None where it is undecided."""
         if self.lost(estimate):
             return Verdict.REGRESSED
         low = min(self.metric.sign * end for end in estimate.interval) - hidden
@@ -188,7 +187,6 @@ def _judgement(
     effect: tuple[float, float, float],
     reasons: Sequence[str],
 ) -> Judgement:
-    """The judgement of a ratio in the metric's unit. `effect`: low end, mean and high end, as shares."""
     assert isinstance(claim, AtLeast)
     name = claim.metric.name
     expected = statistics.median(_values(comparison.baseline.rounds, name))

@@ -153,7 +153,6 @@ class RatioCase(Case):
         return (*warming_doubts(side, self.relation.metric), *host_doubts(side))
 
     def _doubt_words(self, ratios: Sequence[float]) -> str:
-        """The doubts about the two sides, and what they explain; empty where there are none."""
         texts, least, most = [], self.relation.at_least, self.relation.at_most
         for side in self.both:
             own = (flaw for r in side.rounds for flaw in r.doubts if flaw.touches(self.metric))
@@ -163,7 +162,6 @@ class RatioCase(Case):
         return "; ".join(texts)
 
     def _why_not_kept(self) -> str:
-        """Why ratios that are not red do not keep the bounds clearly enough for PASS; empty where they do."""
         centre, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
         middle, error = centre.middle, centre.error
         if error == math.inf:
@@ -248,7 +246,6 @@ def ratios_of(metric: str, of: Measurement, over: Measurement, *, paired: bool) 
 
 
 def _values(measurement: Measurement, metric: str) -> list[float]:
-    """The values of the rounds that have this metric other than 0."""
     return [r.metrics[metric] for r in measurement.rounds if r.metrics.get(metric) and not r.no_number(metric)]
 
 

@@ -310,7 +310,6 @@ def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
 
 
 def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
-    """Return the cores that all brokers used together in each span."""
     used = {f"broker_cpu_{name}_cores": cores(written.cpu, *span) for name, span in spans.items()}
     return {name: value for name, value in used.items() if value is not None}
 

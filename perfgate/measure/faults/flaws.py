@@ -129,7 +129,6 @@ def failed_before(scenario: FaultScenario, written: Written) -> Flaw | None:
 
 
 def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32]:
-    """Return the errors of the sends whose outcome was heard in this time."""
     rows = np.concatenate(written.outcomes)
     heard = (rows["at"] >= since) & (rows["at"] < until)
     codes: npt.NDArray[np.int32] = rows["error"][heard & (rows["error"] != 0)]

@@ -19,15 +19,12 @@ class Backlog(Load):
 
     @property
     def stated(self) -> Mapping[str, float]:
-        """The values that a declaration has to state, by path."""
         return {"load.records": self.records}
 
     def cannot_decide(self, metric: str) -> str:
-        """Return why this metric says nothing about a change of it; empty when it may."""
         return "this scenario only reads" if metric.startswith("latency_ms.") else ""
 
     def lacks(self, field: str) -> str:
-        """Return why a change of this field changes nothing; empty when it may."""
         return "it reads what is there, at no rate of its own" if field == "rate" else Load.lacks(self, field)
 
     def at_rate(self, rate: float) -> Load:

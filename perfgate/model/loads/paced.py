@@ -28,22 +28,18 @@ class Paced(Load):
 
     @property
     def incomparable(self) -> str:
-        """The reason why it cannot be compared with and without a change; empty when it can."""
         return "its records are to time out, which in a comparison means that the brokers failed" * self.times_out
 
     def judged(self, *, readers: bool) -> tuple[str, ...]:
-        """Return the metrics that must be judged, the one that decides first; `readers`: consumers read along."""
         if self.times_out:
             return ("records_per_s",)  # a share near 1 hides how much less was taken
         return Load.judged(self, readers=readers)
 
     def cannot_decide(self, metric: str) -> str:
-        """Return why this metric says nothing about a change of it; empty when it may."""
         rate = metric.endswith(("records_per_s", "mib_per_s")) and not metric.startswith("broker_")
         return "a paced load sends as much whatever the brokers do" if rate else ""
 
     def in_shape(self, shape: Shape) -> Load:
-        """Return the load at a rate of this shape."""
         return replace(self, kind="shaped", rate=shape.mean, shape=shape, share_of_knee=0.0, knee="")
 
     def at_share_of_knee(self, share: float) -> Load:
@@ -51,5 +47,4 @@ class Paced(Load):
         return replace(self, rate=0.0, share_of_knee=share, knee="")
 
     def warm_up(self, *, own: bool) -> Load:
-        """Return the load that brokers which have just started, the suite's `own` or others, are warmed up with."""
         return Capped(rate=WARM_TIMES * self.rate) if own else self

@@ -28,9 +28,7 @@ class Ramp(Load):
 
     @property
     def incomparable(self) -> str:
-        """The reason why it cannot be compared with and without a change."""
         return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
 
     def warm_up(self, *, own: bool) -> Load:
-        """Return the load that brokers which have just started are warmed up with, whether the suite's `own`."""
         return Capped(rate=self.rate)

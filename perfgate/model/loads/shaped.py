@@ -22,7 +22,6 @@ class Shaped(Paced):
 
     @property
     def most_rate(self) -> float:
-        """The highest rate, in records/s."""
         return self.shape.rates[1] if self.shape else self.rate
 
     @property
@@ -31,15 +30,12 @@ class Shaped(Paced):
         return self.shape.seconds if self.shape else 0.0
 
     def judged(self, *, readers: bool) -> tuple[str, ...]:
-        """Return the metrics that must be judged, the one that decides first."""
         back = (P99_BACK,) if self.shape is None or {"before", "after"} <= self.shape.phases.keys() else ()
         return (self.decides, *back, OWED, *([self.readers_metric] if readers else []))
 
     def at_rate(self, rate: float) -> Load:
-        """Return the load with this mean rate."""
         shape = self.shape.at_mean(rate) if self.shape else None
         return replace(self, rate=rate, shape=shape, share_of_knee=0.0, knee="")
 
     def warm_up(self, *, own: bool) -> Load:
-        """Return the load that brokers which have just started, the suite's `own` or others, are warmed up with."""
         return Paced(rate=self.rate).warm_up(own=own)

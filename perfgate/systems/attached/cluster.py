@@ -118,13 +118,11 @@ class AttachedCluster(ABC):
         return left
 
     def bootstrap(self, link: Link) -> str:
-        """Return where a client on this link begins."""
         if link.crosses_zones:
             return self._of_file.cross_zone_bootstrap
         return self._of_file.bootstrap
 
     def client_settings(self) -> Settings:
-        """Return what a client needs besides."""
         return self._of_file.client
 
     def check(self) -> None:

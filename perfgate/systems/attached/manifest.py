@@ -145,7 +145,6 @@ class Manifest:
         self._undone({"no quota": client_id})
 
     def takes(self, broker: int, address: str, back: str) -> None:
-        """Note that a fault is about to take a broker away, and the command that brings it back."""
         self._before({"away": str(broker), "address": address, "back": back})
 
     def has_taken(self, broker: int) -> None:
@@ -153,7 +152,6 @@ class Manifest:
         self._before({"taken": str(broker)})
 
     def gives_back(self, broker: int) -> None:
-        """Note that the broker is back."""
         self._undone({"back again": str(broker)})
 
     def close(self) -> None:

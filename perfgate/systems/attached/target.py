@@ -144,7 +144,6 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Return which brokers of the start do not answer any more; empty where all do."""
 
     def _plain(self, spec: ClusterSpec) -> ClusterSpec:
-        """Return a spec without what differs on real brokers, or what a run may set there."""
         return replace(spec, config=(), brokers=ClusterSpec().brokers, log_dirs=1, security="plaintext")
 
     def check_room(self, at_a_time: float, in_all: float) -> None:

@@ -206,7 +206,6 @@ def digest_of_build(home: str) -> str:
 
 
 def _unpacked(archive: Path) -> Path:
-    """Return the folder that an archive unpacks to, once for each content of it. Raises ConfigurationError."""
     with archive.open("rb") as stream:
         target = cache_dir() / "builds" / hashlib.file_digest(stream, "sha256").hexdigest()[:32]
     if not target.exists():

@@ -112,7 +112,6 @@ def _wanted(context: MavenContext, coordinates: str) -> Artifact:
 
 
 def _jar(context: MavenContext, coordinates: str) -> Path:
-    """Return the jar of these coordinates, fetched where it is missing, at the third try at the latest."""
     wanted = _wanted(context, coordinates)
     last: Exception | None = None
     for _ in range(TRIES):

@@ -92,7 +92,6 @@ class OwnerWatch(AskingWatch):
         return -1
 
     def _ensemble(self, partition: TopicName) -> tuple[int, ...]:
-        """Return the bookies of the newest ensemble; empty where its broker does not say."""
         with suppress(TargetError):
             if ledgers := self._admin.ledgers(partition):
                 return tuple(sorted(self._bookies.get(bookie, -1) for bookie in ledgers[-1].bookies))

@@ -95,7 +95,6 @@ class ExternalCluster(AttachedCluster):
             self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
-        """Whether a broker answers a request there: a process that stands still accepts connections too."""
         return bool(cluster_id_at(address, self._described.client))
 
     def watch(self, topic: str, link: Link) -> MetadataWatch:

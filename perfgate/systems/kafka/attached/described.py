@@ -92,7 +92,6 @@ class DescribedTarget(Described):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Return host:port of each server that a client begins with."""
         return tuple(self.bootstrap.split(","))
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
@@ -103,7 +102,6 @@ class DescribedTarget(Described):
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        """Checks that its connections lack, for a person."""
         client, found = dict(self.client), []
         protocol = client.get("security.protocol", "plaintext").lower()
         for part in ("sasl", "ssl"):
@@ -165,10 +163,6 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
 
 
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the client's settings: those of a Java properties file, then those stated here, which win.
-
-    Second, notes on what of that file is not used.
-    """
     values = {name: resolved(folder, name, value) for name, value in table.items()}
     found = Translated({})
     if location := values.pop(PROPERTIES_FILE, ""):

@@ -89,7 +89,6 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         refuse_other_clusters(self._described, self._cluster_id)
 
     def _attach(self, admin: AdminClient) -> None:
-        """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
         self._learn(admin, self._enter_clean(admin))
         self._seen(admin)
         refuse_a_silent_zone(self._described, self._cluster_id)
@@ -162,10 +161,6 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why these brokers cannot run the scenario, or None when they can.
-
-        Before the brokers are known, by the target file and the run's options alone.
-        """
         if self._brokers and (lacking := lacks_brokers(scenario, len(self._brokers))):
             return lacking
         if isinstance(scenario, FaultScenario) and (
@@ -182,5 +177,4 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         return self._trial.refusal(scenario.topic) if self._trial and tried else reason
 
     def gone(self) -> str:
-        """Return which brokers of the start do not answer any more; empty where all do."""
         return gone(self._described, self._brokers) if self._brokers else ""

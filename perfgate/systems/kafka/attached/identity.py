@@ -66,7 +66,6 @@ def those_that_tell(described: DescribedTarget, cluster_id: str, note: Callable[
 
 
 def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
-    """Return the id of the cluster of each server (host:port, commas between); empty for one that is silent."""
     servers = [at for at in addresses.split(",") if at]
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
         return dict(zip(servers, pool.map(lambda at: cluster_id_at(at, described.client), servers), strict=True))

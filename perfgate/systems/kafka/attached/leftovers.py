@@ -102,7 +102,6 @@ def _is_no_more(admin: AdminClient, broker: int) -> bool:
 
 
 def _is_empty(admin: AdminClient, name: str) -> bool:
-    """Whether nothing was ever written to the topic."""
     partitions = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics[name].partitions
     ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in partitions})
     return all(answer(reply, f"reading the end of {name}").offset == 0 for reply in ends.values())

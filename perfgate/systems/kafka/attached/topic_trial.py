@@ -225,7 +225,6 @@ def _allowed(admin: AdminClient, name: str) -> NewTopic:
 
 
 def _create(admin: AdminClient, topic: NewTopic) -> None:
-    """Create it, unless it is there: Kafka 2.8 in KRaft mode creates what was only to be validated."""
     try:
         _ask(admin, topic)
     except KafkaException as error:

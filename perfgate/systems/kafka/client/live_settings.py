@@ -81,8 +81,6 @@ class LiveSettings:
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
 
     def still(self, values: Settings) -> float:
-        """Raise InterferedError where shared brokers do not have these values; return the s that this took."""
-
         def look(broker: str) -> None:
             described = broker_config(self._admin, broker)
             for name, value in values:

@@ -110,7 +110,6 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
 
 
 def _usual(scope: str, name: str, value: str, written: str) -> str:
-    """Return the setting's usual name. Raises ConfigurationError that begins with `written`."""
     if scope in ("producer", "consumer") and connects(name):
         raise ConfigurationError(  # without the value, which may be a password
             f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers "
@@ -126,7 +125,6 @@ def _usual(scope: str, name: str, value: str, written: str) -> str:
 
 
 def _check_client(scope: str, key: str, value: str, written: str) -> None:
-    """Raise ConfigurationError that begins with `written` for a setting that librdkafka refuses, or reads in part."""
     usual = f", among them {', '.join(USUAL_PRODUCER_SETTINGS.split())}" if scope == "producer" else ""
     if words := _refusal(scope, key, value):
         raise ConfigurationError(f"{written}: {words}; legal: librdkafka's {scope} settings{usual}")
@@ -166,7 +164,6 @@ def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
 
 
 def _meant(name: str, value: str) -> str:
-    """Return `, as in 16384` for "16k"."""
     found = LIKE_A_NUMBER.fullmatch(value)
     assert found is not None
     try:
@@ -180,7 +177,6 @@ def _meant(name: str, value: str) -> str:
 
 
 def _unit(name: str, unit: str) -> float:
-    """Return the size of this unit in the setting's own. Raises KeyError for one that does not go with it."""
     if not unit:
         return 1.0
     if name.endswith(".ms"):

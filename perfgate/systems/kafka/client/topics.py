@@ -193,7 +193,6 @@ class Topics:
         return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
-        """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
         names = topic_names(name, count)
         found = self._described(names)
         if missing := [topic for topic in names if topic not in found]:
@@ -202,7 +201,6 @@ class Topics:
         return tuple(partitions[number].leader for partitions in each for number in sorted(partitions))
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Delete the topics, and the consumer groups named after them; `progress` is told how many of several are."""
         names = topic_names(name, count)
         for at, some in _batches(names):
             if count > 1:
@@ -235,7 +233,6 @@ class Topics:
                 raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
 
     def _described(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
-        """Return what the brokers say of topics; where it is not a lone one, of all that there are."""
         only = names[0] if len(names) == 1 else None
         try:
             found: Mapping[str, TopicMetadata] = self._admin.list_topics(only, timeout=REQUEST_TIMEOUT_S).topics

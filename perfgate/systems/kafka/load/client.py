@@ -27,7 +27,6 @@ NO_ANSWERS = (NO_ANSWER, "_TRANSPORT", "_ALL_BROKERS_DOWN")
 
 
 def _failed(reason: str, code: int) -> LoadClientError:
-    """Return the error: that of brokers by name, or one of librdkafka itself."""
     name = clib.error_name(code)
     theirs = not name.startswith("_") or name in NO_ANSWERS
     return UnansweredError(reason, name) if theirs else LoadClientError(reason)
@@ -140,7 +139,6 @@ class Client:
         return rows
 
     def wait(self, seconds: float) -> None:
-        """Wait until something lies in the queue, for `seconds` at most (microseconds count)."""
         if select.select([self._woken], [], [], max(0.0, seconds))[0]:
             os.read(self._woken, 4096)
 

@@ -210,7 +210,6 @@ class Crowd:
             self._opened_idle += 1
 
     def _next(self, one: _Connection) -> None:
-        """Make the connection, or send the next request on it."""
         if one.socket is None:
             self._open(one)
         elif one.ready and not one.busy and (one.records or one.idle):
@@ -227,7 +226,6 @@ class Crowd:
             self._write(one, ask)
 
     def _open(self, one: _Connection) -> None:
-        """Begin to connect. Raises LoadClientError for what this machine lacks."""
         family, address = self._leaders[one.partition]
         made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -242,7 +240,6 @@ class Crowd:
             self._lost(one, os.strerror(code))
 
     def _write(self, one: _Connection, data: bytes) -> None:
-        """Send what a connection takes now, the rest when it takes more."""
         assert one.socket is not None
         one.unsent += data
         try:
@@ -282,7 +279,6 @@ class Crowd:
             self._answered(one, body)
 
     def _answered(self, one: _Connection, body: bytes) -> None:
-        """Take the one answer that was waited for."""
         one.busy = False
         if not one.ready:
             one.ready = True
@@ -330,7 +326,6 @@ class Crowd:
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """Return family and address of a broker. Raises UnansweredError."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:

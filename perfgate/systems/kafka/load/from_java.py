@@ -118,13 +118,11 @@ def _number(name: str, value: str) -> int:
 
 
 def _assignor(name: str) -> str:
-    """Return librdkafka's word for an assignor's class: cooperative-sticky, range, roundrobin."""
     stem = name.strip().rpartition(".")[2].removesuffix("Assignor").lower()
     return {"cooperativesticky": "cooperative-sticky", "sticky": "cooperative-sticky"}.get(stem, stem)
 
 
 def _idempotent(stated: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """Return whether a producer is idempotent: Java's is unless something that was stated rules it out."""
     asked = stated.get("enable.idempotence", "")
     in_flight = _number("max.in.flight.requests.per.connection", stated["max.in.flight.requests.per.connection"])
     can = found["acks"] == "-1" and in_flight <= MOST_IN_FLIGHT and stated.get("retries") != "0"

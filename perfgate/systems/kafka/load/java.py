@@ -108,7 +108,6 @@ class JavaDriver:
         raise LoadError(f"ProducerPerformance ended before its window in {TRIES} tries")
 
     def _rate(self, spec: LoadSpec) -> float:
-        """Records a second that each client is expected to send."""
         clients = spec.scenario.producers * spec.scenario.threads
         return min(spec.scenario.load.rate / clients, self._rates.get(spec.scenario.name, FIRST_GUESS))
 

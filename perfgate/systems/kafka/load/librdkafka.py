@@ -92,7 +92,6 @@ def producers_of(spec: LoadSpec) -> Requests:
 
 
 def _share_of(crowd: Crowd, processes: int) -> dict[str, int]:
-    """Return the connections of one process; where they do not divide, each has as many as the first."""
     return {"connections": -(-crowd.connections // processes), "idle": -(-crowd.idle // processes)}
 
 
@@ -212,7 +211,6 @@ class KafkaInstructions:
 
 
 def _cannot_crowd(scenario: Scenario, crowd: Crowd) -> str:
-    """Return why the suite's own small client cannot make this load; empty when it can."""
     client = producer_settings(scenario.producer)
     if scenario.topic.count > 1:
         return "a crowd of connections writes to one topic"

@@ -122,7 +122,6 @@ class ContainersCluster(OwnCluster):
                 self._keys.close()
 
     def agents(self) -> Mapping[str, int]:
-        """The broker of every JMX exporter, by its address as the Prometheus calls it."""
         if not self._monitoring.own:
             return super().agents()
         return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
@@ -190,7 +189,6 @@ class ContainersCluster(OwnCluster):
         return container
 
     def _agent(self, container: DockerContainer, node: int) -> list[str]:
-        """Put the JMX exporter into a broker's container, from this machine's files; return its JVM option."""
         if not self._monitoring.wanted or node not in self._ids:
             return []
         config = self._logs / "jmx.yml"
@@ -210,7 +208,6 @@ class ContainersCluster(OwnCluster):
 
 
 def _variable(setting: str) -> str:
-    """The variable that the image turns into this setting: dots become _, _ becomes __, - becomes ___."""
     return "KAFKA_" + setting.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 

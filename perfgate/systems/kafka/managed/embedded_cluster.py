@@ -200,7 +200,6 @@ class EmbeddedCluster(OwnCluster):
         return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
     def check(self) -> None:
-        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
         watched = {
             node_name(self.spec, n).replace("-", " "): (pid, self._log(n))
             for n, pid in self._pids.items()

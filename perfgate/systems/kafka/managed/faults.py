@@ -73,7 +73,6 @@ class KafkaTools(ABC):
         self.run_script(USER, {"user": user, "credential": credential})
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
-        """Have each broker take no more than this from producers of a client id. Raises TargetError."""
         self.run_script(QUOTA, {"client": client_id, "rate": str(bytes_per_s)})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
@@ -179,7 +178,6 @@ def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
 
 
 def _leader(text: str) -> int:
-    """The leader in a controller's file, or -1: it knows none, or is writing the file."""
     try:
         return int(json.loads(text)["leaderId"])
     except (ValueError, KeyError):

@@ -128,7 +128,6 @@ class AttachedPulsar(AttachedCluster):
         self._changed.append(_Changed(name, before, effective, value))
 
     def _require_same(self) -> None:
-        """Stop the run when the brokers are another cluster's. Raises TargetError; no answer is no difference."""
         try:
             self._namespace.require_same()
         except OtherClusterError as error:
@@ -145,7 +144,6 @@ class AttachedPulsar(AttachedCluster):
         return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes) or self._lacking_bookies()
 
     def _answers(self, address: str) -> bool:
-        """Whether a broker says at an address (host:port of its web service) that it is ready."""
         url = next((self._nodes.urls.get(number, "") for number, at in self.addresses.items() if at == address), "")
         return bool(url) and self._admin.is_ready(url)
 

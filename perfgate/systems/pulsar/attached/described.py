@@ -88,12 +88,10 @@ class DescribedPulsar(Described):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Return host:port of each server of the service URL."""
         return tuple(self.bootstrap.partition("://")[2].rstrip("/").split(","))
 
     @property
     def identity(self) -> str:
-        """Identity of the cluster before it is connected: this file, and the servers that it names."""
         return f"{self.path.resolve()} {self.bootstrap} {','.join(self.admin_urls)}"
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
@@ -107,7 +105,6 @@ class DescribedPulsar(Described):
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        """Return the checks that its connections lack, for a person."""
         client, found = dict(self.client), []
         over_tls = [url.startswith(("pulsar+ssl:", "https:")) for url in (self.bootstrap, *self.admin_urls)]
         if not any(over_tls) and (stated := next((name for name in client if name.startswith("tls")), "")):
@@ -198,7 +195,6 @@ def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
 
 
 def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
-    """Return the client's settings; the token, wherever it is kept, as `authParams`."""
     for name in table:
         if name in LEGAL[""]:
             raise ConfigurationError(f"[client] {name}: it stands {AT_THE_TOP}")

@@ -83,7 +83,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return admin
 
     def _problem(self, url: str) -> str:
-        """Return why this address of the web service cannot be used; empty when it can."""
         scheme, _, server = url.partition("://")
         client = dict(self._described.client)
         context = partial(
@@ -108,8 +107,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return ""
 
     def _learn(self, admin: Admin, back: set[int]) -> None:
-        """Learn which cluster this is and which brokers it has; those that are `back` are waited for."""
-
         def all_there() -> None:
             nodes = nodes_of(admin, self._described, self._nodes)
             if missing := sorted(back - set(nodes.brokers)) if nodes.brokers else []:
@@ -123,7 +120,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         refuse_others(admin, self._described, self._nodes)
 
     def _attach(self, admin: Admin) -> None:
-        """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
         self._learn(admin, self._enter_clean(admin))
         self._seen(admin)
         trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
@@ -160,7 +156,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             )
 
     def _lacking_bookies(self) -> str:
-        """Return whether fewer bookies take entries than there are, or than the file states, where bookies are seen."""
         assert self._nodes is not None
         assert self._trials is not None
         there = len(self._nodes.bookies)
@@ -234,7 +229,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return self._trials.refusal(scenario.topic) if self._trials and tried else reason
 
     def gone(self) -> str:
-        """Return which brokers of the start do not answer any more; empty where all do."""
         if self._admin is None or self._nodes is None or not self._nodes.brokers:
             return ""
         return gone(self._admin, self._described, self._nodes)

@@ -326,7 +326,6 @@ class Admin:
         return dict(self.web.ask("POST", path, f"reading {subscription} of {topic}", body=body))
 
     def _create(self, path: str, doing: str, body: object) -> None:
-        """Create something; where an earlier try of the request was carried out unseen, that counts."""
         try:
             self.web.ask("PUT", path, doing, body=body)
         except RefusedError as refused:
@@ -336,7 +335,6 @@ class Admin:
 
 @contextmanager
 def _but_for(*statuses: int) -> Iterator[None]:
-    """Let the block end quietly when it fails because of one of these answers of the brokers."""
     try:
         yield
     except RefusedError as refused:

@@ -151,7 +151,6 @@ class WebService:
         return headers
 
     def _session(self) -> requests.Session:
-        """Return this thread's session: a `requests.Session` is not made for several threads."""
         if not hasattr(self._local, "session"):
             session = requests.Session()
             session.trust_env = False  # a proxy or a password of the environment's, for another server
@@ -220,7 +219,6 @@ def _content(answer: requests.Response, doing: str, *, repeated: bool) -> Any:
 
 
 def _reason(answer: requests.Response) -> str:
-    """Return a broker's words for its refusal; of an internal error the first line and the cause."""
     try:
         found = answer.json()
         text = str(found.get("reason", "")) if isinstance(found, dict) else str(found)
@@ -232,7 +230,6 @@ def _reason(answer: requests.Response) -> str:
 
 
 def _words(error: Exception | None) -> str:
-    """Return what is wrong with a connection, in a line."""
     if isinstance(error, requests.exceptions.SSLError):
         return f"TLS failed: {redacted(str(error))[:MOST_REASON]}"
     if isinstance(error, requests.Timeout):

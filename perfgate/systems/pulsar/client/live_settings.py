@@ -43,10 +43,6 @@ class LiveSettings:
         """Values to which this object may have set each setting."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return those that take effect at a broker's start only.
-
-        Raises ConfigurationError for one that the brokers do not know.
-        """
         if not (names := list(names)):
             return []
         known = self._admin.effective(names, self._brokers[0])

@@ -75,7 +75,6 @@ def _as_varint(value: int) -> bytes:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins there, and where it ends."""
     value = shift = 0
     while at < len(data):
         value |= (data[at] & 0x7F) << shift

@@ -90,7 +90,6 @@ class Topics:
             self._require_quorums(topic.partition(number), wanted[policies.PERSISTENCE])
 
     def exists(self, name: str) -> bool:
-        """Return whether the brokers have a topic of this name."""
         return self._admin.partitions(TopicName.of(name)) > 0
 
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
@@ -114,7 +113,6 @@ class Topics:
             return tuple(pool.map(of, range(partitions)))
 
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
-        """Return the broker that serves each partition now, -1 for none. Raises TargetError."""
         topic, known = TopicName.of(name), self._brokers()
         return tuple(
             owner_of(self._admin, topic.partition(number), known) for number in range(self._admin.partitions(topic))
@@ -234,7 +232,6 @@ def owner_of(admin: Admin, partition: TopicName, brokers: Mapping[str, int]) -> 
 
 
 def _refusal(error: TargetError) -> str:
-    """Return the code of the brokers' refusal of a topic; empty for a failure that is none."""
     if not isinstance(error, RefusedError | FailedRequestError):
         return ""
     if TOO_FEW_BOOKIES in error.reason:

@@ -118,7 +118,6 @@ def _compile(folder: Path, made: Path) -> str | None:
 
 
 def _failure(command: list[str], timeout_s: float, what: str, variables: dict[str, str] | None = None) -> str | None:
-    """Run a command; return `what` and its reason when it fails."""
     environment = {**os.environ, **(variables or {})}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=environment)

@@ -106,7 +106,6 @@ def inexpressible(scenario: Scenario) -> str | None:
 
 
 def _settings_without_option(scenario: Scenario) -> str:
-    """Return which setting pulsar-perf cannot be given; empty: it can be given all."""
     kind = "producer" if scenario.load.sends else "consumer"
     reading = scenario.consumers.config if scenario.consumers else ()
     stated = dict(scenario.producer if scenario.load.sends else reading)
@@ -321,7 +320,6 @@ def _totals(text: str, tool: str, pattern: re.Pattern[str]) -> list[int]:
 
 
 def _failed(text: str) -> Counter[str]:
-    """Return the records that failed by the last exception that their warning names."""
     causes = [_CAUSE.findall(words) for _, words in _events(text, "PerformanceProducer", _FAILED)]
     return Counter(names[-1] if names else "unknown" for names in causes)
 

@@ -172,7 +172,6 @@ class PulsarPerfDriver:
         return result_of(usage, started, opened, closed, sent=None, received=received)
 
     def _command(self, spec: LoadSpec, folder: Path, what: str, *arguments: object) -> list[object]:
-        """Return the command; what it needs to log in goes into a file, out of `ps`."""
         logging, conf = folder / "log4j2.properties", folder / "client.conf"
         logging.write_text(LOGGING)
         url, _, listener = spec.bootstrap.partition("#")
@@ -184,7 +183,6 @@ class PulsarPerfDriver:
         return [*java, TOOL, conf, what, *options, *arguments]
 
     def _ended(self, tools: Tools) -> str:
-        """End the tool in order; return its whole output. Raises LoadError when it does not end."""
         (pid,) = tools.pids
         tools.guard.signal(pid, signal.SIGTERM)
         tools.wait_for(tools.ended, "ending", bound_s=END_S, alive=False)

@@ -121,7 +121,6 @@ class ContainersCluster(OwnCluster):
         container.start()
 
     def _asked(self, role: Role) -> tuple[str, ...]:
-        """Return the JVM options that a run asks for: they are the brokers'."""
         return self.spec.jvm_options if role == "broker" else ()
 
     def _java_variables(self, role: Role) -> dict[str, str]:
@@ -135,7 +134,6 @@ class ContainersCluster(OwnCluster):
         return variables
 
     def _set_metadata_up(self) -> None:
-        """Write what the cluster's metadata begins with, by Pulsar's own tool in the metadata store's container."""
         command = ["bin/pulsar", "initialize-cluster-metadata", *self._setup_arguments()]
         memory = {"PULSAR_MEM": " ".join(SETUP_MEMORY)}
         code, printed = self._containers.run(METADATA_STORE, command, memory, "setting the cluster's metadata up")
@@ -229,7 +227,6 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
         docker_engine.check_room(2 * at_a_time, self._note)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Have all images that these clusters need. Raises ConfigurationError when something cannot be had."""
         specs = list(specs)
         check_specs(specs)
         check_memory(specs)
@@ -237,7 +234,6 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
         docker_engine.have_images([*map(image_of, specs), *proxies], self._say, option="--pulsar-image")
 
     def start(self, spec: ClusterSpec, logs: Path) -> ContainersCluster:
-        """Return a cluster that has started. Raises TargetError."""
         self._say(f"{image_of(spec)}: starting {spec.bookies} bookies and {spec.brokers} brokers in containers")
         cluster = ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image)
         try:

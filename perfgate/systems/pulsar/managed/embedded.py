@@ -44,7 +44,6 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         check_disk(2 * at_a_time, Path(tempfile.gettempdir()))
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had."""
         specs = list(specs)
         check_processes(specs)
         check_memory(specs)

@@ -109,7 +109,6 @@ class EmbeddedCluster(OwnCluster):
         return dict(self._pids)
 
     def check(self) -> None:
-        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
         watched = {
             node_name(node).replace("-", " "): (pid, self._log(node))
             for node, pid in self._pids.items()
@@ -173,7 +172,6 @@ class EmbeddedCluster(OwnCluster):
         return [f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "-cp", self._jars.classpath]
 
     def _set_metadata_up(self) -> None:
-        """Write what the cluster's metadata begins with, by Pulsar's own tool."""
         argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
         pid = self._guard.spawn([*argv, METADATA_SETUP, *self._setup_arguments()], log=self._setup_log)
 

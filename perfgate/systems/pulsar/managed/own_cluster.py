@@ -209,7 +209,6 @@ class OwnCluster(ABC):
         }
 
     def _setup_arguments(self) -> list[str]:
-        """Return the arguments of the tool that sets the metadata up."""
         store, broker = f"zk:{self._at(METADATA_STORE)}", self._ids[0]
         options = {
             "--cluster": CLUSTER,
@@ -282,7 +281,6 @@ class OwnCluster(ABC):
         return f"{url}#{listener}" if listener else url
 
     def _broker_addresses(self) -> Mapping[str, int]:
-        """Return the brokers by all their addresses, and by the names under which they registered."""
         ports = (self._ports, self._web_ports)
         return {
             **{name: self._broker_of(name) for name in self._registered},
