@@ -96,3 +96,14 @@ def connect_ms(host: str, port: int) -> float:
     except OSError as error:
         raise BrokersFailedError(f"no connection to {host}:{port}: {error}", perhaps_late=True) from error
     return statistics.median(times) * 1e3
+
+
+def read_whole(connection: socket.socket, count: int) -> bytes:
+    """Return so many bytes of an answer. Raises ConnectionError where the broker ends the connection before."""
+    data = b""
+    while len(data) < count:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            raise ConnectionError("the broker closed the connection")
+        data += chunk
+    return data

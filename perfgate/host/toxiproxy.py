@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from perfgate.host.disk import cache_dir
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST
 from perfgate.host.waiting import poll_until
+from perfgate.model import CROSS_ZONE, Link
 from perfgate.model.errors import ConfigurationError, TargetError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def start_toxiproxy(guard: Guard, *, api_port: int, log: Path) -> tuple[int, Tox
 class ToxiproxyApi:
     def __init__(self, host: str, port: int) -> None:
         self._api = f"http://{host}:{port}"
+        self._emulated = CROSS_ZONE
 
     def wait_until_ready(self, check: Callable[[], None]) -> None:
         """Wait until it answers; `check` raises TargetError when it has ended."""
@@ -99,6 +101,20 @@ class ToxiproxyApi:
 
     def add_plain_proxy(self, name: str, *, listen: str, upstream: str) -> None:
         self._ask("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
+
+    def add_brokers(self, listen: Mapping[int, str], upstream: Mapping[int, str]) -> None:
+        """Add a slow way to each broker, by its id, as over the link of another zone."""
+        for broker, at in listen.items():
+            self.add_proxy(
+                f"broker-{broker}", listen=at, upstream=upstream[broker], added_rtt_ms=CROSS_ZONE.added_rtt_ms
+            )
+
+    def emulate(self, link: Link, brokers: Iterable[int]) -> None:
+        """Have the ways to the brokers add the delay of this link, one at a time: of the last that was asked for."""
+        if link != self._emulated:
+            for broker in brokers:
+                self.set_added_rtt(f"broker-{broker}", link.added_to(broker))
+            self._emulated = link
 
     def sever(self, name: str) -> None:
         """Let nothing through a proxy, in either direction; connections stay open, as when a cable is cut."""

@@ -12,6 +12,7 @@ import psutil
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
+from perfgate.model import Link, Load, Settings
 from perfgate.model.load import LoadError, LoadResult, Observer, Received, Sent
 from perfgate.model.secret import redacted
 
@@ -102,6 +103,37 @@ class Tools:
 
     def _log(self, number: int) -> Path:
         return self.folder / f"tool-{number}.log"
+
+
+class ToolDriver:
+    """What drivers of official tools have in common; see :class:`perfgate.model.load.Driver`."""
+
+    takes_turns = False
+
+    def latency_basis(self, load: Load) -> str:
+        return "actual-send" if load.sends else "none"
+
+    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
+        """None: the tools run on this machine."""
+
+
+def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Received:
+    """Return what tools received that read so many records, and check none of them."""
+    return Received(
+        received_in_window=round(in_window),
+        received_bytes_in_window=round(bytes_in_window),
+        read=read,
+        received=read,
+        foreign=0,
+        corrupt=0,
+        duplicated=0,
+        reordered=0,
+        redelivered=0,
+        negative_latencies=0,
+        errors={},
+        failed={},
+        fetch_ms=None,
+    )
 
 
 def result_of(

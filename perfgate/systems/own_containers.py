@@ -19,7 +19,7 @@ from perfgate.host.journal import mark_of_this_process
 from perfgate.host.ports import HOST
 from perfgate.host.session import interrupted_later
 from perfgate.host.toxiproxy import ToxiproxyApi
-from perfgate.model import CROSS_ZONE, ClusterSpec
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Action
 
@@ -103,13 +103,7 @@ class OwnContainers:
         container.start()
         proxy = ToxiproxyApi(HOST, api_port)
         proxy.wait_until_ready(check)
-        for broker, at in upstream.items():
-            proxy.add_proxy(
-                f"broker-{broker}",
-                listen=f"{ANY}:{PROXY_FIRST + broker}",
-                upstream=at,
-                added_rtt_ms=CROSS_ZONE.added_rtt_ms,
-            )
+        proxy.add_brokers({broker: f"{ANY}:{PROXY_FIRST + broker}" for broker in upstream}, upstream)
         return proxy
 
     def ids(self) -> dict[int, str]:

@@ -10,11 +10,16 @@ from typing import Generic, Protocol, TypeVar
 
 from perfgate.model import ClusterSpec, Scenario
 
+START_TRIES = 2
+
 
 class Startable(Protocol):
     """A cluster, as far as starting and ending it goes."""
 
     spec: ClusterSpec
+
+    def start(self) -> None:
+        """Start all nodes and wait until they say that they are ready. Raises TargetError."""
 
     def close(self) -> None:
         """End all that was started for it."""
@@ -29,6 +34,8 @@ class OwnTarget(ABC, Generic[Started]):
     kind: str
     own = dedicated = True
     left_behind: tuple[str, ...] = ()
+    port_taken: tuple[str, ...] = ()
+    """Words of a start that failed because a port was taken between choice and use: worth another set, once."""
 
     def __init__(self, *, log_folder: Path, say: Callable[[str], None]) -> None:
         self._log_folder, self._say = log_folder, say
@@ -37,8 +44,23 @@ class OwnTarget(ABC, Generic[Started]):
         self._started = 0
 
     @abstractmethod
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], Started]:
+        """Say what is started; return what makes such a cluster, which is not started yet."""
+
     def start(self, spec: ClusterSpec, logs: Path) -> Started:
         """Return a cluster of this spec that has started. Raises TargetError."""
+        make = self._maker(spec, logs)
+        for attempt in range(START_TRIES):
+            cluster = make()
+            try:
+                cluster.start()
+            except BaseException as error:
+                cluster.close()
+                if any(words in str(error) for words in self.port_taken) and attempt + 1 < START_TRIES:
+                    continue
+                raise
+            return cluster
+        raise AssertionError("unreachable")
 
     @abstractmethod
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:

@@ -6,6 +6,8 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
 from perfgate.model import ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
@@ -25,6 +27,18 @@ HEALTH_AT_MOST_S."""
 
 AWAY_ASK_S = 2.0
 """Wait for an answer while a broker is away, which may be the one that is asked: what follows the fault waits too."""
+ALL = "all"
+"""For which broker a setting is noted that is one for the whole cluster."""
+
+
+class Changed(NamedTuple):
+    """A broker's setting that was changed: its dynamic value (None: none), what took effect, the run's own value."""
+
+    broker: str
+    name: str
+    before: str | None
+    effective: str
+    value: str
 
 
 class OtherClusterError(TargetError):
@@ -49,7 +63,6 @@ class AttachedCluster(ABC):
     """Brokers that were there before; half of a :class:`perfgate.model.target.Cluster`."""
 
     own = False
-    faults: CommandFaults
     role_of: Callable[[int], str] | None = None
     """The role of a node of `measured`; None: all are brokers."""
 
@@ -83,6 +96,18 @@ class AttachedCluster(ABC):
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
         self._excused: frozenset[int] = frozenset()
         """Brokers that this run has taken away since all was well: their replicas may be missing."""
+        self.faults = CommandFaults(
+            described.faults,
+            described.fault_timeout_s,
+            brokers,
+            manifest,
+            unwell=self._unwell_before_a_fault,
+            allowed=described.fault_brokers,
+            at_a_time=2 if described.two_down_allowed else 1,
+            seen=self._answers,
+            session_s=self._session_s,
+        )
+        self._changed: list[Changed] = []
 
     @abstractmethod
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
@@ -93,8 +118,16 @@ class AttachedCluster(ABC):
         """
 
     @abstractmethod
-    def _put_settings_back(self) -> list[str]:
-        """Put changed settings back; return what is left for a person to do."""
+    def _answers(self, address: str) -> bool:
+        """Whether the broker at an address (host:port) answers a request."""
+
+    @abstractmethod
+    def _session_s(self) -> float:
+        """How long a broker may be silent before the others take its topics, in s; 0 where that is not known."""
+
+    @abstractmethod
+    def _put_back(self, change: Changed) -> str:
+        """Put a setting back, on the same cluster only; return a note where another client has changed it since."""
 
     @abstractmethod
     def _delete_topics(self) -> list[str]:
@@ -106,6 +139,28 @@ class AttachedCluster(ABC):
         if not reason:
             self._excused = frozenset()
         return reason
+
+    def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
+        self._manifest.changes(broker, name, before, effective, value)
+        self._changed.append(Changed(broker, name, before, effective, value))
+
+    def _put_settings_back(self) -> list[str]:
+        """Put changed settings back, the last one first; return what is left for a person to do."""
+        left = []
+        for change in reversed(list(self._changed)):
+            broker, name, before, _, value = change
+            try:
+                if note := self._put_back(change):
+                    with suppress(OSError):  # a terminal that is gone
+                        self._tell(note)
+            except Exception as error:  # whatever it is, the next step is tried
+                whose, was = "brokers" if broker == ALL else f"broker {broker}", "not set" if before is None else before
+                left.append(f"{whose} may still have {name} = {value}, it was {was}: {error}")
+            else:
+                self._changed.remove(change)
+                with suppress(TargetError):  # a full disk keeps nothing else changed
+                    self._manifest.restored(broker, name)
+        return left
 
     def close(self) -> list[str]:
         """Bring back brokers that are away, put the settings back and delete the topics that are still there.

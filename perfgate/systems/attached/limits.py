@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from perfgate.model import MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.command_faults import lacking
@@ -19,6 +19,15 @@ def lacking_permissions(described: Described) -> str:
     if described.broker_config_allowed:
         return "the run must say --allow-broker-config"
     return "the target file must say [broker-config] allowed = true, and the run --allow-broker-config"
+
+
+def no_zone(scenario: Scenario, described: Described) -> str | None:
+    """The reason why there is no client in the scenario's other zone; None where there is, or it needs none."""
+    if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
+        return "no client in the other zone: the target file states no [zones] cross-zone"
+    if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
+        return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    return None
 
 
 def no_fault(

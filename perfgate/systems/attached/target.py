@@ -19,6 +19,9 @@ from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
 from perfgate.systems.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.attached.target_file import Described
 
+LOOK_WITHIN_S = 5.0
+"""A cluster whose state takes longer to ask for cannot be watched, and is refused."""
+
 
 class Keepable(Cluster, Protocol):
     """A cluster as the target keeps it: see :class:`perfgate.systems.attached.cluster.AttachedCluster`."""
@@ -142,6 +145,24 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
     @abstractmethod
     def gone(self) -> str:
         """Return which brokers of the start do not answer any more; empty where all do."""
+
+    def _unwell_in_time(self, unwell: Callable[[], str], what: str = "their state") -> str:
+        """Return what is wrong with the cluster. Raises ConfigurationError when it takes too long to tell."""
+        began = time.monotonic()
+        reason = unwell()
+        if (took := time.monotonic() - began) > LOOK_WITHIN_S:
+            raise ConfigurationError(
+                f"{self._of_file.name}: the brokers took {took:.1f} s to tell {what} (at most {LOOK_WITHIN_S:g} s): a "
+                "run could not be stopped in time when it does them harm"
+            )
+        return reason
+
+    def _refuse_sick(self, reason: str) -> None:
+        if reason and not self._unhealthy_is_fine:
+            raise ConfigurationError(
+                f"{self._of_file.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
+                "cluster; wait until it is well, or start all the same with --allow-unhealthy"
+            )
 
     def _plain(self, spec: ClusterSpec) -> ClusterSpec:
         return replace(spec, config=(), brokers=ClusterSpec().brokers, log_dirs=1, security="plaintext")

@@ -3,7 +3,7 @@
 import math
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -92,8 +92,8 @@ class OfMocks(KafkaTarget[Any]):
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None: ...
 
-    def start(self, spec: ClusterSpec, logs: Path) -> Any:
-        return Mock(spec=["close", "spec"])
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], Any]:
+        return lambda: Mock(spec=["start", "close", "spec"])
 
 
 def test_a_cluster_whose_end_was_broken_off_is_ended_by_the_next_close(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.systems.pulsar.managed import embedded_cluster
-from perfgate.systems.pulsar.managed.embedded_cluster import AotCaches
+from perfgate.host import java
+from perfgate.host.java import AotCaches
 
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path | None]:
-    monkeypatch.setattr(embedded_cluster, "LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(java, "LOOK_EVERY_S", 0.001)
     return {
         "bookie": tmp_path / "aot" / "bookie.aot",
         "broker": tmp_path / "aot" / "broker.aot",
@@ -59,7 +59,7 @@ def test_a_tool_that_has_ended_leaves_its_cache_at_once_and_records_no_more(path
 def test_a_node_that_crashed_or_takes_too_long_leaves_no_cache(
     paths: dict[str, Path | None], status: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded_cluster, "RECORDED_WITHIN_S", 0.01)
+    monkeypatch.setattr(java, "RECORDED_WITHIN_S", 0.01)
     caches = AotCaches(paths)
     part = recorded(caches.options("bookie", 11))
     part.write_bytes(b"half")

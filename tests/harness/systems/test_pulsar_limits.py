@@ -16,7 +16,6 @@ from perfgate.systems.pulsar.attached.external import PulsarTarget
 from perfgate.systems.pulsar.attached.limits import (
     BOUNDED_OF_BROKERS,
     NEVER_OF_BROKERS,
-    OWN_OF_NAMESPACES,
     beyond,
     lacks_nodes,
     lacks_permission,
@@ -31,6 +30,20 @@ tenant = "gate"
 """
 DOCS = Path(__file__).parents[3] / "docs" / "safety.md"
 SETTING = "dispatcherMaxRoundRobinBatchSize"
+OWN_OF_NAMESPACES = Rule(
+    (
+        "compactionThreshold",
+        "deduplicationEnabled",
+        "dispatchThrottling*",
+        "ensemble",
+        "managedLedgerMaxMarkDeleteRate",
+        "maxUnackedMessages*",
+        "publishThrottling*",
+        "subscriptionDispatchThrottling*",
+    ),
+    "concerns the run's own messages alone, which go with the namespace",
+)
+"""What else a namespace of a run may state: no rule refuses it."""
 
 
 def described(tmp_path: Path, top: str = "", tables: str = "", limits: str = "") -> DescribedPulsar:

@@ -16,7 +16,6 @@ from perfgate.systems.kafka.attached.limits import (
     JITTER,
     NEVER_OF_BROKERS,
     NEVER_OF_TOPICS,
-    OWN_OF_TOPICS,
     beyond,
     lacks_permission,
 )
@@ -29,6 +28,20 @@ KAFKA: dict[str, list[str]] = json.loads(
     (ROOT / "tests" / "harness" / "data" / "kafka-4.3.1-settings.json").read_text()
 )
 """What Kafka 4.3.1 says of itself: DynamicBrokerConfig.dynamicConfigUpdateModes, LogConfig.nonInternalConfigNames."""
+OWN_OF_TOPICS = Rule(
+    (
+        "cleanup.policy",
+        "compression.*",
+        "delete.retention.ms",
+        "message.*",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "retention.*",
+        "unclean.leader.election.enable",
+    ),
+    "concerns the run's own records alone, which go with the topic",
+)
+"""What else a topic of a run may state: no rule refuses it."""
 
 
 def of(tables: Iterable[Sequence[Rule]], name: str) -> list[int]:

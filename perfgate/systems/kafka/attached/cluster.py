@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -13,8 +12,7 @@ from confluent_kafka.admin import AdminClient
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import Meter
-from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError, require_same
-from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.cluster import AttachedCluster, Changed, OtherClusterError, require_same
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
@@ -32,16 +30,6 @@ from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe import MetadataWatch
-
-
-class _Changed(NamedTuple):
-    """A broker's setting that was changed: its dynamic value (None: none), what took effect, the run's own value."""
-
-    broker: str
-    name: str
-    before: str | None
-    effective: str
-    value: str
 
 
 class ExternalCluster(AttachedCluster):
@@ -64,19 +52,7 @@ class ExternalCluster(AttachedCluster):
         self._described = described
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
-        self.faults = CommandFaults(
-            described.faults,
-            described.fault_timeout_s,
-            brokers,
-            manifest,
-            unwell=self._unwell_before_a_fault,
-            allowed=described.fault_brokers,
-            at_a_time=2 if described.two_down_allowed else 1,
-            seen=self._answers,
-            session_s=lambda: session_s(self._admin, str(next(iter(brokers)))),
-        )
         self._topics = JournaledTopics(self, manifest, self._require_same)
-        self._changed: list[_Changed] = []
         self._limited: set[str] = set()
         """Client ids that have a quota."""
 
@@ -96,6 +72,9 @@ class ExternalCluster(AttachedCluster):
 
     def _answers(self, address: str) -> bool:
         return bool(cluster_id_at(address, self._described.client))
+
+    def _session_s(self) -> float:
+        return session_s(self._admin, str(next(iter(self.addresses))))
 
     def watch(self, topic: str, link: Link) -> MetadataWatch:
         return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
@@ -127,10 +106,6 @@ class ExternalCluster(AttachedCluster):
         brokers = list(map(str, self.addresses))
         return LiveSettings(self._admin, brokers, self._note, self._require_same, self._tell, shared=True)
 
-    def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
-        self._manifest.changes(broker, name, before, effective, value)
-        self._changed.append(_Changed(broker, name, before, effective, value))
-
     def limit(self, client_id: str, bytes_per_s: int) -> None:
         """Set a quota of the run's own client id, noted before; `close` removes it. Raises TargetError."""
         self._require_same(self._admin)
@@ -153,22 +128,11 @@ class ExternalCluster(AttachedCluster):
         return left
 
     def _put_settings_back(self) -> list[str]:
-        left = self._remove_quotas()
-        for change in reversed(list(self._changed)):
-            broker, name, before, effective, value = change
-            was = "not set" if before is None else before
-            try:
-                self._require_same(self._admin)
-                if note := put_back_own(self._admin, broker, name, before, effective, value):
-                    with suppress(OSError):  # a terminal that is gone
-                        self._tell(note)
-            except Exception as error:  # whatever it is, the next step is tried
-                left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
-            else:
-                self._changed.remove(change)
-                with suppress(TargetError):  # a full disk keeps nothing else changed
-                    self._manifest.restored(broker, name)
-        return left
+        return [*self._remove_quotas(), *super()._put_settings_back()]
+
+    def _put_back(self, change: Changed) -> str:
+        self._require_same(self._admin)
+        return put_back_own(self._admin, *change)
 
     def _delete_topics(self) -> list[str]:
         return self._topics.delete_all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Unpack
@@ -11,7 +10,6 @@ from confluent_kafka.admin import AdminClient
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
-from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.limits import no_fault
@@ -35,8 +33,6 @@ from perfgate.systems.kafka.client.admin import cluster_id_at, sees_all_topics, 
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 
 LOOK_AGAIN_S = 0.5
-LOOK_WITHIN_S = 5.0
-"""A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 BLIND = f"a fault would hit topics that cannot be seen: grant Describe on all topics ({page('targets-security')})"
 
 
@@ -114,18 +110,9 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     def _seen(self, admin: AdminClient) -> str:
         refuse_another_number(self._described, self._brokers)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
-        began = time.monotonic()
-        reason = unwell(admin, self._described.limits.under_replicated)
-        if (took := time.monotonic() - began) > LOOK_WITHIN_S:
-            raise ConfigurationError(
-                f"{self._described.name}: the brokers took {took:.1f} s to tell the state of their partitions (at most "
-                f"{LOOK_WITHIN_S:g} s): a run could not be stopped in time when it does them harm"
-            )
-        if reason and not self._unhealthy_is_fine:
-            raise ConfigurationError(
-                f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
-                "cluster; wait until it is well, or start all the same with --allow-unhealthy"
-            )
+        under_replicated = self._described.limits.under_replicated
+        reason = self._unwell_in_time(lambda: unwell(admin, under_replicated), "the state of their partitions")
+        self._refuse_sick(reason)
         return f"{len(self._brokers)}, Kafka {self._version or 'of a version that they do not tell'}"
 
     def _may_make_topics(self, admin: AdminClient) -> str:

@@ -2,14 +2,15 @@
 all.
 
 The tables of settings stand in docs/safety.md too. Every setting that Kafka 4.3 changes while a broker runs, and every
-one of its topics, is in one of them (tests/harness/systems/test_shared_settings.py); others are not changed.
+one of its topics, is in one of them, or harms nobody (tests/harness/systems/test_shared_settings.py). Others are not
+changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from perfgate.model import CROSS_ZONE, KIB, MIB, Scenario
+from perfgate.model import KIB, MIB, Scenario
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.limits import (
     Rule,
@@ -17,6 +18,7 @@ from perfgate.systems.attached.limits import (
     beyond_limits,
     lacking_permissions,
     never_set,
+    no_zone,
     number_of,
     outside,
 )
@@ -46,10 +48,8 @@ def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
 
 def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_config_allowed: bool) -> str | None:
     """The zone or broker setting that the target file and the run's options do not give; None when they do."""
-    if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
-        return "no client in the other zone: the target file states no [zones] cross-zone"
-    if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
-        return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    if reason := no_zone(scenario, described):
+        return reason
     topic = dict(scenario.topic.config)
     wanted = lacking_permissions(described)
     if any(part.quota_mib_per_s for part in scenario.beside):
@@ -193,19 +193,6 @@ JITTER = Rule(
     ("segment.jitter.ms",), "has the brokers begin file after file: a segment lasts segment.ms less this", most=0
 )
 """Its largest value follows from the topic's `segment.ms`: the rest has to be no less than segment.ms may be."""
-OWN_OF_TOPICS = Rule(
-    (
-        "cleanup.policy",
-        "compression.*",
-        "delete.retention.ms",
-        "message.*",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "retention.*",
-        "unclean.leader.election.enable",
-    ),
-    "concerns the run's own records alone, which go with the topic",
-)
 
 
 def never_of_brokers(name: str, value: str) -> str | None:

@@ -10,7 +10,7 @@ import statistics
 import struct
 import time
 
-from perfgate.host.ports import connect_ms
+from perfgate.host.ports import connect_ms, read_whole
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
@@ -65,16 +65,5 @@ def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
 def _exchange(connection: socket.socket) -> float:
     begin = time.perf_counter()
     connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-    length = struct.unpack(">i", _read(connection, 4))[0]
-    _read(connection, length)
+    read_whole(connection, struct.unpack(">i", read_whole(connection, 4))[0])
     return time.perf_counter() - begin
-
-
-def _read(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        chunk = connection.recv(count - len(data))
-        if not chunk:
-            raise ConnectionError("the broker closed the connection")
-        data += chunk
-    return data

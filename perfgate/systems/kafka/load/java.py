@@ -15,10 +15,10 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
-from perfgate.load.tools import ENGLISH, EndedError, Tools, result_of
-from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
+from perfgate.load.tools import ENGLISH, EndedError, ToolDriver, Tools, received_of, result_of
+from perfgate.model import MIB, ClusterSpec, Scenario
 from perfgate.model.changes import release_numbers
-from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
+from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.official import (
     NEW_OPTIONS,
@@ -66,11 +66,11 @@ class _Tools(Tools):
         return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 
 
-class JavaDriver:
+class JavaDriver(ToolDriver):
     """See :class:`perfgate.model.load.Driver`. Remembers the rates it has seen, to give the tools enough records."""
 
     name = "java"
-    takes_turns = False
+    by_hand = staticmethod(by_hand)
 
     def __init__(self, *, java: Path, classpath: str, version: str) -> None:
         self._java = java
@@ -84,15 +84,6 @@ class JavaDriver:
             return "the java driver cannot log in: a secured cluster tells its keys in librdkafka's settings alone"
         reason = inexpressible(scenario)
         return f"the java driver cannot express it: {reason}" if reason else None
-
-    def latency_basis(self, load: Load) -> str:
-        return "actual-send" if load.sends else "none"
-
-    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
-        """None: the tools run on this machine."""
-
-    def by_hand(self, scenario: Scenario) -> str:
-        return by_hand(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         if not spec.scenario.load.sends:
@@ -185,20 +176,8 @@ class JavaDriver:
                     f"of {spec.window_s:g} s was over; it reads a backlog once"
                 ) from error
             tools.edge(usage)
-        received = Received(
-            received_in_window=after.records - before.records,
-            received_bytes_in_window=round((after.mib - before.mib) * MIB),
-            read=after.records,
-            received=after.records,
-            foreign=0,
-            corrupt=0,
-            duplicated=0,
-            reordered=0,
-            redelivered=0,
-            negative_latencies=0,
-            errors={},
-            failed={},
-            fetch_ms=None,
+        received = received_of(
+            after.records, in_window=after.records - before.records, bytes_in_window=(after.mib - before.mib) * MIB
         )
         return result_of(usage, started, opened, closed, sent=None, received=received)
 

@@ -286,12 +286,8 @@ class ContainersTarget(KafkaTarget[ContainersCluster]):
             exporter_jar()
         docker_engine.have_images(images, self._say, option="--kafka-image")
 
-    def start(self, spec: ClusterSpec, logs: Path) -> ContainersCluster:
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], ContainersCluster]:
         self._say(f"{image_of(spec)}: starting {spec.brokers} brokers in containers")
-        cluster = ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring)
-        try:
-            cluster.start()
-        except BaseException:
-            cluster.close()
-            raise
-        return cluster
+        return lambda: ContainersCluster(
+            spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring
+        )

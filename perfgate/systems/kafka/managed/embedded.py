@@ -21,8 +21,6 @@ from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_s
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
 from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar
 
-START_TRIES = 2
-
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
     """Raise ConfigurationError where one of these clusters needs containers."""
@@ -34,7 +32,7 @@ def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
 
 
 class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
-    kind = "embedded"
+    kind, port_taken = "embedded", ("Address already in use",)
 
     def __init__(
         self,
@@ -109,30 +107,18 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
             self._alive.keep_aot_cache()
             self.close()
 
-    def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
-        """Return a cluster that has started, at the second try if a port was taken meanwhile."""
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), jars_of(spec)
         self._say(f"Kafka {spec.version}: starting {spec.brokers} brokers")
-        for attempt in range(START_TRIES):
-            cluster = EmbeddedCluster(
-                spec,
-                java=java,
-                jars=jars,
-                logs=logs,
-                cross_zone=self._cross_zone,
-                monitoring=self._monitoring,
-                warm_start=self._warm_start,
-            )
-            try:
-                cluster.start()
-            except BaseException as error:
-                cluster.close()
-                # A port can be taken between choice and use: worth another set of ports, once.
-                if "Address already in use" in str(error) and attempt + 1 < START_TRIES:
-                    continue
-                raise
-            return cluster
-        raise AssertionError("unreachable")
+        return lambda: EmbeddedCluster(
+            spec,
+            java=java,
+            jars=jars,
+            logs=logs,
+            cross_zone=self._cross_zone,
+            monitoring=self._monitoring,
+            warm_start=self._warm_start,
+        )
 
 
 def _needed_mib(spec: ClusterSpec) -> float:

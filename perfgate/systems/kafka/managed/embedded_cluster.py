@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perfgate.host.guard import Guard
-from perfgate.host.java import RECORDED_WITHIN_S, cache_path, recording_path
+from perfgate.host.java import AotCaches, cache_path
 from perfgate.host.journal import LockedFolder
 from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.toxiproxy import start_toxiproxy
 from perfgate.host.waiting import start_error, tail_of
-from perfgate.model import CROSS_ZONE, ClusterSpec, Link
+from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
@@ -85,9 +85,8 @@ class EmbeddedCluster(OwnCluster):
         self._proxy_log = logs / "toxiproxy.log"
         # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
         plain = warm_start and not (spec.jvm_options or monitoring.wanted)
-        self._aot = cache_path(java, f"kafka-{jars.version}", jars.classpath, JVM_OPTIONS) if plain else None
-        self._recorder: tuple[int, Path] | None = None
-        """The process that records a cache, and its file."""
+        cache = cache_path(java, f"kafka-{jars.version}", jars.classpath, JVM_OPTIONS) if plain else None
+        self._aot = AotCaches({"broker": cache})
         self.faults: ProcessFaults = ProcessFaults(
             self._guard,
             self._pids,
@@ -112,13 +111,12 @@ class EmbeddedCluster(OwnCluster):
             self._proxy_pid, self.proxy = start_toxiproxy(
                 self._guard, api_port=self._proxy_api_port, log=self._proxy_log
             )
-            for broker in self._ids if self._cross_zone else ():
-                self.proxy.add_proxy(
-                    f"broker-{broker}",
-                    listen=f"{HOST}:{self._ports['PROXY'][broker]}",
-                    upstream=f"{HOST}:{self._ports['CROSSZONE'][broker]}",
-                    added_rtt_ms=CROSS_ZONE.added_rtt_ms,
+            if self._cross_zone:
+                listen, upstream = (
+                    {broker: f"{HOST}:{port}" for broker, port in self._ports[name].items()}
+                    for name in ("PROXY", "CROSSZONE")
                 )
+                self.proxy.add_brokers(listen, upstream)
             if self._severable:
                 self._severable.add_to(self.proxy)
         self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self._logged)
@@ -142,26 +140,18 @@ class EmbeddedCluster(OwnCluster):
         """Kill every process and remove the data; the logs stay."""
         self._guard.close()
         self._folder.delete()
-        if self._recorder is not None:
-            for left in self._recorder[1].parent.glob(f"{self._recorder[1].name}*"):  # Java's own draft too
-                left.unlink(missing_ok=True)
+        self._aot.delete_drafts()
 
     @property
     def recording(self) -> bool:
-        return self._recorder is not None
+        return bool(self._aot.recording)
 
     def keep_aot_cache(self) -> None:
         """End the broker that records, and keep its cache for later runs. It is missing afterwards."""
-        assert self._recorder is not None
-        assert self._aot is not None
-        pid, part = self._recorder
-        self._guard.signal(pid, signal.SIGTERM)
-        deadline = time.monotonic() + RECORDED_WITHIN_S
-        while self._guard.exit_status(pid) is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-        status = self._guard.exit_status(pid)
-        if status is not None and status >= 0 and part.exists():  # a JVM that crashed leaves half a cache
-            part.replace(self._aot)
+        self._aot.keep(
+            lambda node: self._guard.signal(self._pids[node], signal.SIGTERM),
+            lambda node: self._guard.exit_status(self._pids[node]),
+        )
 
     def _spawn(self, node: int) -> None:
         argv = [
@@ -176,22 +166,12 @@ class EmbeddedCluster(OwnCluster):
             self._properties(node),
         ]
         self._pids[node] = self._guard.spawn(argv, log=self._log(node))
-        if self._recorder is not None and not self._recorder[0]:
-            self._recorder = self._pids[node], self._recorder[1]
         if self.spec.cpus_per_broker and node in self._ids:
             self._guard.owns(limit_cpu(self._pids[node], self.spec.cpus_per_broker))
 
     def _aot_options(self, node: int) -> list[str]:
-        """Return the options to use the cache, or for the first broker to record it where there is none."""
-        if self._aot is None:
-            return []
-        if self._aot.exists():
-            return [f"-XX:AOTCache={self._aot}"]
         # A broker that records takes seconds to end in good order, which some faults wait for.
-        if node not in self._ids or self._recorder is not None or self.spec.severable:
-            return []
-        self._recorder = 0, recording_path(self._aot)
-        return [f"-XX:AOTCacheOutput={self._recorder[1]}"]
+        return self._aot.options("broker", node, records=node in self._ids and not self.spec.severable)
 
     def broker_pids(self) -> Mapping[int, int]:
         return {broker: self._pids[broker] for broker in self._ids}
@@ -230,7 +210,7 @@ class EmbeddedCluster(OwnCluster):
             **({"build": digest_of_build(self.spec.home)} if self.spec.home else {}),
             "jvm_options": jvm_options(self.spec.jvm_options),
             "ready_s": round(self._started_s, 2),
-            "aot_cache": self._aot is not None and self._recorder is None,
+            "aot_cache": self._aot.used,
         }
 
     def _agent(self, node: int) -> list[str]:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from perfgate.host.ports import HOST, listens
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
-from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
+from perfgate.model import SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import PREFIX
 from perfgate.model.target import Cluster, Meter
@@ -87,7 +87,6 @@ class OwnCluster(ABC):
         """The Prometheus that scrapes these brokers, when there is one."""
         self.proxy: ToxiproxyApi | None = None
         """The link to the other zone, when there is one."""
-        self._emulated = CROSS_ZONE
 
     def agents(self) -> Mapping[str, int]:
         """The broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
@@ -103,10 +102,8 @@ class OwnCluster(ABC):
         """
         if not link.crosses_zones:
             return self._addresses("SAMEZONE")
-        if self.proxy and link != self._emulated:
-            for broker in self._ids:
-                self.proxy.set_added_rtt(f"broker-{broker}", link.added_to(broker))
-            self._emulated = link
+        if self.proxy:
+            self.proxy.emulate(link, self._ids)
         return self._addresses("PROXY")
 
     def client_settings(self) -> Settings:
@@ -146,6 +143,10 @@ class OwnCluster(ABC):
     def _wait_until_ready(self, *listeners: str, logged: Callable[[], Hashable]) -> None:
         check = partial(check_while_starting, self.check, self.spec.config)
         wait_until_ready(self, self._addresses(*listeners).split(","), check=check, logged=logged)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start all nodes and wait until they say that they are ready. Raises TargetError."""
 
     @abstractmethod
     def check(self) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
 
 from perfgate.host.ports import connect_ms
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import PREFIX, Meter
-from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError
-from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.cluster import ALL, AttachedCluster, Changed, OtherClusterError
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, unwell
@@ -27,18 +25,7 @@ NO_SETTINGS = (
     "brokers' settings are changed only where each broker's web service can be asked, by a superuser's role: whether "
     "each takes them could not be seen"
 )
-ALL = "all"
-"""For which broker a dynamic setting is noted: it is one for the whole cluster."""
 SESSION = "metadataStoreSessionTimeoutMillis"
-
-
-class _Changed(NamedTuple):
-    """A setting of the brokers that was changed: its dynamic value (None: none), what took effect, the run's own."""
-
-    name: str
-    before: str | None
-    effective: str
-    value: str
 
 
 class AttachedPulsar(AttachedCluster):
@@ -70,22 +57,10 @@ class AttachedPulsar(AttachedCluster):
         self._namespace = OwnNamespace(
             admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)
         )
-        self.faults = CommandFaults(
-            described.faults,
-            described.fault_timeout_s,
-            nodes.brokers,
-            manifest,
-            unwell=self._unwell_before_a_fault,
-            allowed=described.fault_brokers,
-            at_a_time=2 if described.two_down_allowed else 1,
-            seen=self._answers,
-            session_s=self._session_s,
-        )
         addresses = {at: number for number, at in nodes.brokers.items()}
         addresses |= {url.partition("://")[2]: number for number, url in nodes.urls.items()}
         self._addresses = addresses
         self._topics = TopicsOfRun(self, admin, addresses, self._require_same)
-        self._changed: list[_Changed] = []
         self.role_of = role_of
 
     def apply_settings(self) -> None:
@@ -121,11 +96,9 @@ class AttachedPulsar(AttachedCluster):
     def _live(self) -> LiveSettings:
         if set(self._nodes.urls) != set(self._nodes.brokers) or not self._nodes.brokers:
             raise ConfigurationError(NO_SETTINGS)
-        return LiveSettings(self._admin, list(self._nodes.urls.values()), self._note, self._require_same, shared=True)
-
-    def _note(self, name: str, before: str | None, effective: str, value: str) -> None:
-        self._manifest.changes(ALL, name, before, effective, value)
-        self._changed.append(_Changed(name, before, effective, value))
+        return LiveSettings(
+            self._admin, list(self._nodes.urls.values()), partial(self._note, ALL), self._require_same, shared=True
+        )
 
     def _require_same(self) -> None:
         try:
@@ -148,29 +121,15 @@ class AttachedPulsar(AttachedCluster):
         return bool(url) and self._admin.is_ready(url)
 
     def _session_s(self) -> float:
-        """How long a broker may be silent before the others take its topics, in s; 0 where that is not known."""
         try:
             found = self._admin.effective([SESSION], next(iter(self._nodes.urls.values()), ""))
             return float(found.get(SESSION, 0)) / 1e3
         except (TargetError, ValueError):
             return 0.0
 
-    def _put_settings_back(self) -> list[str]:
-        left = []
-        for change in reversed(list(self._changed)):
-            was = "not set" if change.before is None else change.before
-            try:
-                self._require_same()
-                if words := put_back(self._admin, list(self._nodes.urls.values()), *change):
-                    with suppress(OSError):  # a terminal that is gone
-                        self._tell(words)
-            except Exception as error:  # whatever it is, the next step is tried
-                left.append(f"brokers may still have {change.name} = {change.value}, it was {was}: {error}")
-            else:
-                self._changed.remove(change)
-                with suppress(TargetError):  # a full disk keeps nothing else changed
-                    self._manifest.restored(ALL, change.name)
-        return left
+    def _put_back(self, change: Changed) -> str:
+        self._require_same()
+        return put_back(self._admin, list(self._nodes.urls.values()), *change[1:])
 
     def _delete_topics(self) -> list[str]:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -38,8 +37,6 @@ from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.http import RefusedError
 
 LOOK_AGAIN_S = 0.5
-LOOK_WITHIN_S = 5.0
-"""A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 BLIND = f"whether a fault hits others cannot be seen: it needs a superuser's role ({page('targets-pulsar')})"
 KEYS = Keys(
     servers="admin-url and service-url",
@@ -131,29 +128,16 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._admin = admin
 
     def _seen(self, admin: Admin) -> str:
-        assert self._nodes is not None
-        refuse_another_number(self._described, self._nodes)
+        nodes = self._nodes
+        assert nodes is not None
+        refuse_another_number(self._described, nodes)
         self._version = admin.version()
-        began = time.monotonic()
-        reason = unwell(admin, self._nodes)
-        if (took := time.monotonic() - began) > LOOK_WITHIN_S:
-            raise ConfigurationError(
-                f"{self._described.name}: the brokers took {took:.1f} s to tell their state (at most {LOOK_WITHIN_S:g} "
-                "s): a run could not be stopped in time when it does them harm"
-            )
-        self._refuse_sick(reason or unhealthy(admin, self._nodes))
-        return f"{len(self._nodes.brokers) or 'an unknown number'}, Pulsar {self._version}"
+        self._refuse_sick(self._unwell_in_time(lambda: unwell(admin, nodes)) or unhealthy(admin, nodes))
+        return f"{len(nodes.brokers) or 'an unknown number'}, Pulsar {self._version}"
 
     def _may_make_topics(self, admin: Admin) -> str:
         Trials(admin, self._described, self._run_id, self._manifest, self._note).may_see_the_tenant()
         return f"its log-in sees the namespaces of tenant {self._described.tenant}, as one must to make some"
-
-    def _refuse_sick(self, reason: str) -> None:
-        if reason and not self._unhealthy_is_fine:
-            raise ConfigurationError(
-                f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
-                "cluster; wait until it is well, or start all the same with --allow-unhealthy"
-            )
 
     def _lacking_bookies(self) -> str:
         assert self._nodes is not None

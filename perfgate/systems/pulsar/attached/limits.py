@@ -6,7 +6,7 @@ changed; namespace policies are of the run's own namespace, which goes with what
 
 from __future__ import annotations
 
-from perfgate.model import CROSS_ZONE, MIB, Scenario
+from perfgate.model import MIB, Scenario
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.limits import (
     Rule,
@@ -14,6 +14,7 @@ from perfgate.systems.attached.limits import (
     beyond_limits,
     lacking_permissions,
     never_set,
+    no_zone,
     number_of,
 )
 from perfgate.systems.attached.target_file import Limits
@@ -52,19 +53,6 @@ BOUNDED_OF_BROKERS = (
         most=60_000,
     ),
 )
-OWN_OF_NAMESPACES = Rule(
-    (
-        "compactionThreshold",
-        "deduplicationEnabled",
-        "dispatchThrottling*",
-        "ensemble",
-        "managedLedgerMaxMarkDeleteRate",
-        "maxUnackedMessages*",
-        "publishThrottling*",
-        "subscriptionDispatchThrottling*",
-    ),
-    "concerns the run's own messages alone, which go with the namespace",
-)
 
 
 def never_of_brokers(name: str, value: str) -> str | None:
@@ -91,10 +79,8 @@ def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | N
 
 def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_config_allowed: bool) -> str | None:
     """The zone or setting that the target file and the run's options do not give; None when they do."""
-    if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
-        return "no client in the other zone: the target file states no [zones] cross-zone"
-    if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
-        return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    if reason := no_zone(scenario, described):
+        return reason
     varied = {name.removeprefix(BOOKIE) for name, _ in scenario.factor}
     for name, value in scenario.cluster.bookie_config:
         if name == SYNC and name in varied and described.durability != scenario.cluster.durability:

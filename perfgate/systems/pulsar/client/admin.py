@@ -13,7 +13,7 @@ from perfgate.model import Settings
 from perfgate.model.errors import TargetError
 from perfgate.systems.pulsar.client.http import NOWHERE_ELSE, REQUEST_TIMEOUT_S, RefusedError, WebService
 
-NO_CONTENT, NOT_FOUND, CONFLICT, PRECONDITION = 204, 404, 409, 412
+NOT_FOUND, CONFLICT, PRECONDITION = 404, 409, 412
 LEDGER = re.compile(r"ensembleSize=(\d+), writeQuorumSize=(\d+), ackQuorumSize=(\d+)")
 ENSEMBLES = re.compile(r"ensembles=\{(.*?)\}, ")
 BOOKIES = re.compile(r"\d+=\[([^\]]*)\]")
@@ -183,19 +183,10 @@ class Admin:
 
     # Tenants and namespaces
 
-    def tenants(self) -> list[str]:
-        """Return the names of all tenants. Needs a superuser."""
-        return [str(name) for name in self.web.get("/admin/v2/tenants", "asking for the tenants")]
-
     def create_tenant(self, tenant: str, clusters: Sequence[str], roles: Sequence[str] = ()) -> None:
         """Create a tenant of these clusters, whose admins have these roles."""
         body = {"allowedClusters": list(clusters), "adminRoles": list(roles)}
         self._create(f"/admin/v2/tenants/{tenant}", f"creating tenant {tenant}", body)
-
-    def delete_tenant(self, tenant: str) -> None:
-        """Delete a tenant without namespaces; one that is gone already is none."""
-        with _but_for(NOT_FOUND):
-            self.web.ask("DELETE", f"/admin/v2/tenants/{tenant}", f"deleting tenant {tenant}")
 
     def namespaces(self, tenant: str) -> list[str]:
         """Return its namespaces, each as tenant/namespace."""
@@ -299,21 +290,11 @@ class Admin:
 
     # Subscriptions
 
-    def subscriptions(self, topic: TopicName) -> list[str]:
-        """Return the names of a partition's subscriptions."""
-        return [str(name) for name in self.web.get(f"/admin/v2/{topic.path}/subscriptions", f"asking for {topic}")]
-
     def subscribe(self, topic: TopicName, subscription: str) -> None:
         """Make a subscription of a partition, at its end; one that is there already stays."""
         path = f"/admin/v2/{topic.path}/subscription/{quote(subscription, safe='')}"
         with _but_for(CONFLICT):
             self.web.ask("PUT", path, f"subscribing {subscription} to {topic}")
-
-    def delete_subscription(self, topic: TopicName, subscription: str) -> None:
-        """Delete a partition's subscription, whoever is connected; one that is gone already is none."""
-        path = f"/admin/v2/{topic.path}/subscription/{quote(subscription, safe='')}"
-        with _but_for(NOT_FOUND):
-            self.web.ask("DELETE", path, f"deleting subscription {subscription} of {topic}", query={"force": True})
 
     def analyzed(self, topic: TopicName, subscription: str, start: tuple[int, int] | None = None) -> dict[str, Any]:
         """Have the broker read what a subscription of a partition has before it; return what it counted.

@@ -11,7 +11,9 @@ import statistics
 import struct
 import time
 from collections.abc import Callable
+from functools import partial
 
+from perfgate.host.ports import read_whole
 from perfgate.model.errors import BrokersFailedError
 
 CONNECT, CONNECTED, ERROR, PING, PONG = 2, 3, 14, 18, 19
@@ -105,17 +107,7 @@ def ping_rtt_ms(host: str, port: int) -> float:
 
 def _ask(connection: socket.socket, frame: bytes, wanted: int) -> None:
     """Send a frame, and read until the answer: brokers may send a PING of their own in between."""
-
-    def read(count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            chunk = connection.recv(count - len(data))
-            if not chunk:
-                raise ConnectionError("the broker closed the connection")
-            data += chunk
-        return data
-
     connection.sendall(frame)
-    while (found := read_type(read)) != wanted:
+    while (found := read_type(partial(read_whole, connection))) != wanted:
         if found == ERROR:
             raise ConnectionError("the broker answered with an error")

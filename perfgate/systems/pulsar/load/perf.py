@@ -17,10 +17,10 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
-from perfgate.load.tools import ENGLISH, Tools, result_of
-from perfgate.model import Link, Load, Scenario, Settings
+from perfgate.load.tools import ENGLISH, ToolDriver, Tools, received_of, result_of
+from perfgate.model import Scenario
 from perfgate.model.histogram import encode, of_counts
-from perfgate.model.load import PREFIX, LoadError, LoadResult, LoadSpec, Observer, Received, Sent
+from perfgate.model.load import PREFIX, LoadError, LoadResult, LoadSpec, Observer, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.pulsar.load.official import (
     CONF_NAMES,
@@ -58,11 +58,11 @@ BATCHED = 2
 TLS = "org.apache.pulsar.client.impl.auth.AuthenticationTls"
 
 
-class PulsarPerfDriver:
+class PulsarPerfDriver(ToolDriver):
     """See :class:`perfgate.model.load.Driver`."""
 
     name = "pulsar-perf"
-    takes_turns = False
+    by_hand = staticmethod(by_hand)
 
     def __init__(self, *, java: Path, classpath: str) -> None:
         self._java = java
@@ -71,15 +71,6 @@ class PulsarPerfDriver:
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why pulsar-perf cannot make this load, or None."""
         return inexpressible(scenario)
-
-    def latency_basis(self, load: Load) -> str:
-        return "actual-send" if load.sends else "none"
-
-    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
-        """None: the tool runs on this machine."""
-
-    def by_hand(self, scenario: Scenario) -> str:
-        return by_hand(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         with Guard() as guard:
@@ -154,21 +145,8 @@ class PulsarPerfDriver:
                 f"{spec.window_s:g} s was over; it reads a backlog once: give it more (load.records)"
             )
         records_per_s, bytes_per_s = read_per_s(parse_consumed(text), opens_s, closes_s)
-        received = Received(
-            received_in_window=round(records_per_s * (closed - opened)),
-            received_bytes_in_window=round(bytes_per_s * (closed - opened)),
-            read=read,
-            received=read,
-            foreign=0,
-            corrupt=0,
-            duplicated=0,
-            reordered=0,
-            redelivered=0,
-            negative_latencies=0,
-            errors={},
-            failed={},
-            fetch_ms=None,
-        )
+        window_s = closed - opened
+        received = received_of(read, in_window=records_per_s * window_s, bytes_in_window=bytes_per_s * window_s)
         return result_of(usage, started, opened, closed, sent=None, received=received)
 
     def _command(self, spec: LoadSpec, folder: Path, what: str, *arguments: object) -> list[object]:

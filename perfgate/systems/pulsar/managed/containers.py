@@ -233,12 +233,6 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
         proxies = [self._toxiproxy_image] if self._toxiproxy_image else []
         docker_engine.have_images([*map(image_of, specs), *proxies], self._say, option="--pulsar-image")
 
-    def start(self, spec: ClusterSpec, logs: Path) -> ContainersCluster:
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], ContainersCluster]:
         self._say(f"{image_of(spec)}: starting {spec.bookies} bookies and {spec.brokers} brokers in containers")
-        cluster = ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image)
-        try:
-            cluster.start()
-        except BaseException:
-            cluster.close()
-            raise
-        return cluster
+        return lambda: ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image)

@@ -16,14 +16,11 @@ from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.pulsar.managed.own_cluster import StartedTarget, check_memory, check_specs
 
-START_TRIES = 2
-PORT_TAKEN = ("Address already in use", "BindException")
-
 
 class PulsarTarget(StartedTarget[EmbeddedCluster]):
     """Starts clusters as processes; see :class:`perfgate.model.target.Target`."""
 
-    kind = "embedded"
+    kind, port_taken = "embedded", ("Address already in use", "BindException")
 
     def __init__(
         self, *, log_folder: Path, cross_zone: bool, say: Callable[[str], None], compared: bool = False
@@ -64,24 +61,12 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
             self._alive.keep_aot_cache()
             self.close()
 
-    def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
-        """Return a cluster that has started, at the second try if a port was taken meanwhile."""
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), pulsar_jars(spec.version)
         self._say(f"Pulsar {spec.version}: starting {spec.bookies} bookies and {spec.brokers} brokers")
-        for attempt in range(START_TRIES):
-            cluster = EmbeddedCluster(
-                spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, warm_start=self._warm_start
-            )
-            try:
-                cluster.start()
-            except BaseException as error:
-                cluster.close()
-                # A port can be taken between choice and use: worth another set of ports, once.
-                if any(words in str(error) for words in PORT_TAKEN) and attempt + 1 < START_TRIES:
-                    continue
-                raise
-            return cluster
-        raise AssertionError("unreachable")
+        return lambda: EmbeddedCluster(
+            spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, warm_start=self._warm_start
+        )
 
 
 def check_processes(specs: Iterable[ClusterSpec]) -> None:

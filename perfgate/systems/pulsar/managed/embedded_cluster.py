@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from perfgate.host.guard import Guard
-from perfgate.host.java import RECORDED_WITHIN_S, cache_path, java_release, recording_path
+from perfgate.host.java import AotCaches, cache_path, java_release
 from perfgate.host.journal import LockedFolder
 from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST
 from perfgate.host.toxiproxy import ToxiproxyApi, start_toxiproxy
 from perfgate.host.waiting import start_error, tail_of
-from perfgate.model import CROSS_ZONE, ClusterSpec
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.pulsar.jars import PulsarJars
 from perfgate.systems.pulsar.managed.faults import ProcessFaults
@@ -43,7 +42,6 @@ from perfgate.systems.pulsar.managed.own_cluster import OwnCluster
 DATA = "kafka-perf-gate-pulsar-data-"
 """Prefix of the names of folders with nodes' data."""
 SETUP = "metadata set-up"
-LOOK_EVERY_S = 0.2
 
 
 class EmbeddedCluster(OwnCluster):
@@ -95,13 +93,8 @@ class EmbeddedCluster(OwnCluster):
 
     def _started_proxy(self) -> ToxiproxyApi:
         self._proxy_pid, proxy = start_toxiproxy(self._guard, api_port=self._proxy_api_port, log=self._proxy_log)
-        for broker, port in self._proxy_ports.items():
-            proxy.add_proxy(
-                f"broker-{broker}",
-                listen=f"{HOST}:{port}",
-                upstream=f"{HOST}:{self._ports[broker]}",
-                added_rtt_ms=CROSS_ZONE.added_rtt_ms,
-            )
+        listen = {broker: f"{HOST}:{port}" for broker, port in self._proxy_ports.items()}
+        proxy.add_brokers(listen, {broker: f"{HOST}:{self._ports[broker]}" for broker in listen})
         return proxy
 
     def pids(self) -> Mapping[int, int]:
@@ -227,69 +220,3 @@ class EmbeddedCluster(OwnCluster):
                     metadata=store,
                     listeners=listeners,
                 )
-
-
-class AotCaches:
-    """Java's AOT caches by role: the first node of a role without one records it, later ones start with it.
-
-    With them a cluster of 4.0.8 was ready after 32 instead of 52 s, and took 25,000 messages/s of one client after 15 s
-    instead of 16,600 (2 cores with other work beside, load 9 to 11).
-    """
-
-    def __init__(self, paths: Mapping[str, Path | None]) -> None:
-        """`paths` of the caches by role; None where there can be none, or none is wanted."""
-        self._paths = paths
-        self._recording: dict[str, tuple[int, Path]] = {}
-        """By role: the node that records, and its file."""
-
-    def options(self, role: str, node: int) -> list[str]:
-        """Return the options of this node: to use its role's cache, to record it, or none."""
-        path = self._paths.get(role)
-        if path is None:
-            return []
-        if path.exists():
-            return [f"-XX:AOTCache={path}"]
-        if role in self._recording:
-            return []
-        self._recording[role] = node, recording_path(path)
-        return [f"-XX:AOTCacheOutput={self._recording[role][1]}"]
-
-    @property
-    def used(self) -> bool:
-        """Whether nodes start with caches, and none of them records."""
-        return any(self._paths.values()) and not self._recording
-
-    @property
-    def recording(self) -> Mapping[str, int]:
-        """Return the nodes that record, by role."""
-        return {role: node for role, (node, _) in self._recording.items()}
-
-    def keep(self, end: Callable[[int], None], status: Callable[[int], int | None]) -> None:
-        """End the nodes that record (`end` asks one to), and keep the caches of those that end in good order.
-
-        `status`: a node's exit code, None while it runs. One that takes too long leaves none.
-        """
-        for node, _ in self._recording.values():
-            end(node)
-        deadline = time.monotonic() + RECORDED_WITHIN_S
-        for role, (node, part) in self._recording.items():
-            while (code := status(node)) is None and time.monotonic() < deadline:
-                time.sleep(LOOK_EVERY_S)
-            if code is not None and code >= 0:  # a JVM that crashed leaves half a cache
-                self._keep(role, part)
-
-    def keep_of(self, role: str) -> None:
-        """Keep the cache of a process that has ended in good order, if it recorded one."""
-        if role in self._recording:
-            self._keep(role, self._recording.pop(role)[1])
-
-    def _keep(self, role: str, part: Path) -> None:
-        path = self._paths[role]
-        if part.exists() and path:
-            part.replace(path)
-
-    def delete_drafts(self) -> None:
-        """Delete what was recorded and not kept, Java's own draft too."""
-        for _, part in self._recording.values():
-            for left in part.parent.glob(f"{part.name}*"):
-                left.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ import psutil
 from perfgate.host.ports import HOST, free_ports, listens
 from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
-from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
+from perfgate.model import MIB, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.target import Meter
 from perfgate.systems.own_target import OwnTarget
@@ -74,7 +74,6 @@ class OwnCluster(ABC):
         """Of bookies and brokers; where their health and their metrics are asked for."""
         self._proxy_ports = {broker: next(ports) for broker in self._ids} if cross_zone else {}
         self._proxy_api_port = next(ports)
-        self._emulated = CROSS_ZONE
         self.proxy: ToxiproxyApi | None = None
         """The link to the other zone, when there is one."""
         self._ready: set[int] = set()
@@ -156,10 +155,8 @@ class OwnCluster(ABC):
         """
         if not link.crosses_zones:
             return self._service_url(self._ports, self.same_zone)
-        if self.proxy and link != self._emulated:
-            for broker in self._ids:
-                self.proxy.set_added_rtt(f"broker-{broker}", link.added_to(broker))
-            self._emulated = link
+        if self.proxy:
+            self.proxy.emulate(link, self._ids)
         return self._service_url(self._proxy_ports, CROSS_ZONE_LISTENER)
 
     def client_settings(self) -> Settings:
