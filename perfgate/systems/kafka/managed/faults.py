@@ -19,7 +19,7 @@ from perfgate.model.errors import TargetError
 from perfgate.model.target import LoggedChange
 from perfgate.systems.kafka.managed.tiered import local_share
 from perfgate.systems.kafka.observe import changes
-from perfgate.systems.node_faults import NodeFaults
+from perfgate.systems.own_target import NodeFaults
 
 TOOL_TIMEOUT_S = 60
 # Each tool by its name since Kafka 4.0 and the one before. Bash alone: an image need not have more.

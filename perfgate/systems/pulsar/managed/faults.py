@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from perfgate.host.guard import Guard
 from perfgate.model.errors import TargetError
 from perfgate.model.target import Action, LoggedChange
-from perfgate.systems.node_faults import NodeFaults
+from perfgate.systems.own_target import NodeFaults
 
 
 class PulsarFaults(NodeFaults):
