@@ -253,7 +253,6 @@ class LockedFolder:
         return None
 
     def delete(self) -> None:
-        """Delete it, and all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)

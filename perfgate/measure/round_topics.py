@@ -62,7 +62,6 @@ class RoundTopics:
         return self._backlogs[scenario.name][0]
 
     def delete_backlogs(self) -> None:
-        """Delete the topics that backlogs were written to."""
         while self._backlogs:
             self.keeper.delete(*self._backlogs.popitem()[1])
 

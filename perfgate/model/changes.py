@@ -437,7 +437,6 @@ class Change:
     """Whether it is measured on pairs of clusters, one a side, although the same brokers could serve both."""
 
     def settings(self, scope: str) -> Settings:
-        """Return the settings of this scope that it changes."""
         named = ((setting_of(path), value) for path, value in self.changes)
         return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
 
@@ -448,7 +447,6 @@ class Change:
 
     @property
     def concerns_brokers(self) -> bool:
-        """Whether it changes the brokers themselves."""
         return self.restarts_brokers or bool(self.settings("broker"))
 
     @property

@@ -284,7 +284,6 @@ class FaultScenario(Scenario):
 
     @classmethod
     def of(cls, scenario: Scenario, fault: Fault) -> FaultScenario:
-        """Return the scenario with this fault."""
         return cls(**{field.name: getattr(scenario, field.name) for field in fields(Scenario)}, fault=fault)
 
     def rounds(self, tier: Tier) -> int:
@@ -362,7 +361,6 @@ def record_lock_s(scenario: Scenario) -> float:
 
 
 def parted(scenarios: Iterable[Scenario]) -> tuple[list[Scenario], list[FaultScenario]]:
-    """Return the scenarios without a fault, and those with one."""
     given = list(scenarios)
     faulty = [scenario for scenario in given if isinstance(scenario, FaultScenario)]
     return [scenario for scenario in given if not isinstance(scenario, FaultScenario)], faulty

@@ -124,7 +124,6 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
 
 
 def record_bytes(topic: ObservedTopic) -> int:
-    """Return the bytes of a record of its scenarios."""
     return max(LEAST_RECORD_BYTES, topic.sample.record_bytes)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from inspect import cleandoc
 from pathlib import Path
 
 import click
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core.core_schema import DataclassSchema
+from pydantic.json_schema import GenerateJsonSchema
 
 from perfgate.model import FAULTS
 from perfgate.model.structured import adapter
@@ -21,11 +19,6 @@ ID = "urn:kafka-perf-gate:run.json"
 
 class _Untitled(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names."""
-
-    def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
-        """Return a type's schema, closed and with its docstring; pydantic before 2.14 adds neither."""
-        said = {"additionalProperties": False, "description": cleandoc(schema["cls"].__doc__ or "")}
-        return {**said, **super().dataclass_schema(schema)}
 
     def field_title_should_be_set(self, schema: object) -> bool:
         """Return that no field has one."""

@@ -170,6 +170,30 @@ def tables_of(document: Mapping[str, Any], legal: Mapping[str, Sequence[str]]) -
     return tables
 
 
+def of_every_system(path: Path, document: Mapping[str, Any], tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Return the fields of :class:`Described` whose keys every system has. Raises ConfigurationError."""
+    top, faults = tables[""], tables["faults"]
+    return {
+        "name": top.text("name", path.stem, empty=False),
+        "path": path,
+        "limits": limits_of(tables["limits"]),
+        "brokers": top.count("brokers", MOST_BROKERS),
+        "profile": top.text("profile"),
+        "stated_on_this_host": top.flag("on-this-host") if "on-this-host" in document else None,
+        "dedicated": top.flag("dedicated"),
+        "broker_config_allowed": tables["broker-config"].flag("allowed"),
+        "faults": faults_of(faults.values),
+        "fault_timeout_s": faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
+        "fault_brokers": faults.ids("brokers"),
+        "two_down_allowed": faults.flag("two-down"),
+    }
+
+
+def holds_a_secret(prometheus: Mapping[str, Any]) -> bool:
+    """Whether a table that :func:`prometheus_of` has resolved sends a password or token."""
+    return any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+
+
 def prometheus_of(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table with its secrets resolved; :mod:`perfgate.metrics.prometheus_source` checks the rest."""
     found = dict(table)

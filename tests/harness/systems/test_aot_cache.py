@@ -12,7 +12,7 @@ from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed import embedded
-from perfgate.systems.kafka.managed.brokers import needed_mib
+from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
@@ -115,7 +115,7 @@ def test_one_broker_records_and_later_ones_use_it(cached: Path, tmp_path: Path) 
     first, second, third = options(brokers(tmp_path))
     assert first[0].startswith("-XX:AOTCacheOutput=")
     assert second == third == []
-    path = cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, [])
+    path = cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, JVM_OPTIONS)
     assert path is not None
     assert not list(path.parent.glob("*.part")), "nothing is left of what was not kept"
     kept = brokers(tmp_path)

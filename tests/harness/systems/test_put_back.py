@@ -17,7 +17,7 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
-from perfgate.systems.kafka.attached.leftovers import KafkaCleaner as Cleaner
+from perfgate.systems.kafka.attached.external import KafkaCleaner as Cleaner
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.real_brokers import Broker, left_in, partition
@@ -65,8 +65,8 @@ def test_a_quota_is_noted_before_it_is_set_and_removed_by_the_run_or_the_next_on
             quotas.pop(client_id, None)
 
     monkeypatch.setattr(cluster_module, "set_quota", set_quota)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.set_quota", set_quota)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.set_quota", set_quota)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     made = cluster()
     made.limit("kpg-r-a", 5)
     assert made.close() == ["client kpg-r-a may still have a quota: no answer"]
@@ -140,7 +140,7 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     killed.changes("1", "num.io.threads", None, "9", "36")
     killed.close()
     broker.values["1", "num.io.threads"] = told
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
     assert list(tmp_path.iterdir()) == []
@@ -155,7 +155,7 @@ def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(
     killed.changes("1", "num.io.threads", "16", "16", "32")
     killed.close()
     broker.values["1", "num.io.threads"] = "32"
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] is None
     assert list(tmp_path.iterdir()) == []
@@ -171,7 +171,7 @@ def test_what_another_start_is_putting_back_is_left_to_it(
     broker.values["1", "num.io.threads"] = "16"
     brought_back = Mock(return_value="")
     monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", brought_back)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     found, cleaner = list(leftovers(tmp_path, "c")), Cleaner(Mock(), Mock())
     with claimed(tmp_path / "r.jsonl"):
         assert cleaner.put_back(Mock(), found) == cleaner.bring_brokers_back(found[0]) == []
@@ -207,8 +207,8 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
     killed.changes("7", "num.io.threads", None, "8", "2")
     killed.close()
     broker.fail.add(("7", "num.io.threads"))
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.sees_all_topics", lambda _admin: sees)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.sees_all_topics", lambda _admin: sees)
     topic = Mock(partitions={0: partition(1, holds, holds)})
     admin = Mock(list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})))
     notes: list[str] = []

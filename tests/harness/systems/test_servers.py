@@ -144,7 +144,7 @@ def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, monkeypat
     noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", target=target.identity)
     noted.takes(1, "kafka-1:9093", "start")
     noted.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "")
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "")
     monkeypatch.setattr(module, "reachable", Mock(side_effect=ConfigurationError("nothing listens there")))
     attached = ExternalTarget(target, run_id="r", manifests=tmp_path / "m", note=print)
     with pytest.raises(ConfigurationError, match=r"(?s)BROKER 1 .* IS STILL DOWN.*no key.*nothing listens there"):
@@ -169,7 +169,7 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.has_taken(1)
         noted.close()
     monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "c" * up.exists())
 
     def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
         if not up.exists():

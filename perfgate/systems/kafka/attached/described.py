@@ -12,24 +12,22 @@ from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
-from perfgate.model.secret import Secret, redacted
+from perfgate.model.secret import redacted
 from perfgate.model.structured import toml_of
 from perfgate.systems.attached.stated import as_stated, is_elsewhere, resolved
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
     BROKER_CONFIG,
     CLEAR_URL,
-    FAULT_TIMEOUT_S,
     FAULTS,
     LIMITS,
-    MOST_BROKERS,
     OF_EVERY_SYSTEM,
     TABLES,
     USUAL_TOPICS,
     Described,
     Table,
-    faults_of,
-    limits_of,
+    holds_a_secret,
+    of_every_system,
     prometheus_of,
     tables_of,
 )
@@ -127,37 +125,25 @@ def load_target(path: Path, convert: Convert) -> DescribedTarget:
 
 def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
     tables = tables_of(document, LEGAL)
-    top, zones, faults = tables[""], tables["zones"], tables["faults"]
+    top, zones = tables[""], tables["zones"]
     if top.text("system", DescribedTarget.system) != DescribedTarget.system:
         raise ConfigurationError(f'system = {document["system"]!r} must be "{DescribedTarget.system}", {AT_THE_TOP}')
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
     prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
     client, left_out = _client(path.parent, Table(document, "client").values, convert)
     bootstrap = top.servers("bootstrap-servers", client.pop("bootstrap.servers", None))
-    commands = faults_of(faults.values)
     refuse_unknown_settings(client)
     refuse_what_is_no_client(client, bootstrap)
     _refuse_clear_secrets(client, prometheus, insecure=top.flag("insecure"))
     return DescribedTarget(
-        name=top.text("name", path.stem, empty=False),
-        path=path,
+        **of_every_system(path, document, tables),
         bootstrap=bootstrap,
         client=tuple(sorted(client.items())),
-        limits=limits_of(tables["limits"]),
         cluster_id=top.text("cluster-id"),
-        brokers=top.count("brokers", MOST_BROKERS),
-        profile=top.text("profile"),
         version=top.text("kafka-version"),
-        stated_on_this_host=top.flag("on-this-host") if "on-this-host" in document else None,
-        dedicated=top.flag("dedicated"),
         topic_prefix=top.prefix("topic-prefix"),
         cross_zone_bootstrap=zones.servers("cross-zone") if "cross-zone" in zones.values else "",
-        broker_config_allowed=tables["broker-config"].flag("allowed"),
         prometheus=prometheus,
-        faults=commands,
-        fault_timeout_s=faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
-        fault_brokers=faults.ids("brokers"),
-        two_down_allowed=faults.flag("two-down"),
         left_out=left_out,
     )
 
@@ -194,7 +180,7 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
 
 def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, Any], *, insecure: bool) -> None:
     tokens = ("sasl.oauthbearer.token.endpoint.url", client.get("sasl.oauthbearer.token.endpoint.url", ""))
-    secret = any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+    secret = holds_a_secret(prometheus)
     for name, url in (tokens, ("[prometheus] url", str(prometheus.get("url", "")) if secret else "")):
         if CLEAR_URL.match(url) and not insecure:
             raise ConfigurationError(

@@ -20,7 +20,6 @@ from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
     BROKER_CONFIG,
     CLEAR_URL,
-    FAULT_TIMEOUT_S,
     FAULTS,
     LIMITS,
     MOST_BROKERS,
@@ -28,8 +27,8 @@ from perfgate.systems.attached.target_file import (
     TABLES,
     Described,
     Table,
-    faults_of,
-    limits_of,
+    holds_a_secret,
+    of_every_system,
     prometheus_of,
     tables_of,
 )
@@ -147,7 +146,7 @@ def for_load_hosts(described: DescribedPulsar, file: HostsFile | None) -> Descri
 
 def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
     tables = tables_of(document, LEGAL)
-    top, zones, faults = tables[""], tables["zones"], tables["faults"]
+    top, zones = tables[""], tables["zones"]
     if top.text("system") != DescribedPulsar.system:
         raise ConfigurationError(f'system = {document.get("system")!r} must be "pulsar" {AT_THE_TOP}')
     prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
@@ -169,28 +168,17 @@ def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
     if durability not in ("", *DURABILITIES):
         raise ConfigurationError(f"durability = {durability!r} must be {' or '.join(map(repr, DURABILITIES))}")
     return DescribedPulsar(
-        name=top.text("name", path.stem, empty=False),
-        path=path,
+        **of_every_system(path, document, tables),
         bootstrap=service,
         admin_urls=tuple(f"{scheme}://{one}" for one in servers.split(",")),
         tenant=_name(top, "tenant"),
         client=tuple(sorted(client.items())),
-        limits=limits_of(tables["limits"]),
         cluster_id=_name(top, "cluster", needed=False),
-        brokers=top.count("brokers", MOST_BROKERS),
         bookies=top.count("bookies", MOST_BROKERS),
         durability=durability,
-        profile=top.text("profile"),
-        stated_on_this_host=top.flag("on-this-host") if "on-this-host" in document else None,
-        dedicated=top.flag("dedicated"),
         topic_prefix=top.prefix("namespace-prefix"),
         cross_zone_bootstrap=cross_zone,
-        broker_config_allowed=tables["broker-config"].flag("allowed"),
         prometheus=prometheus,
-        faults=faults_of(faults.values),
-        fault_timeout_s=faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
-        fault_brokers=faults.ids("brokers"),
-        two_down_allowed=faults.flag("two-down"),
     )
 
 
@@ -259,7 +247,7 @@ def _name(table: Table, key: str, *, needed: bool = True) -> str:
 
 
 def _refuse_clear_token(urls: Sequence[str], token: bool, prometheus: Mapping[str, Any], *, insecure: bool) -> None:
-    secret = any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+    secret = holds_a_secret(prometheus)
     clear = [url for url in urls if _is_clear(url)] if token else []
     if secret and CLEAR_URL.match(str(prometheus.get("url", ""))):
         clear.append("[prometheus] url")

@@ -225,7 +225,6 @@ class Admin:
     # Topics
 
     def create_topic(self, topic: TopicName, partitions: int) -> None:
-        """Create a partitioned topic."""
         self._create(f"/admin/v2/{topic.path}/partitions", f"creating topic {topic}", partitions)
 
     def partitions(self, topic: TopicName) -> int:
