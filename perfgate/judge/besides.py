@@ -92,6 +92,7 @@ def worst_factors(comparison: Comparison, effect: Effect) -> dict[str, float]:
 
 
 def _worsened(factor: float, metric: MetricInfo, by: float) -> float:
+    """The factor of a metric that is worse by so much more, a logarithm."""
     return factor * math.exp(-metric.sign * by)
 
 

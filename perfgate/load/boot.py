@@ -166,6 +166,7 @@ def _somebody_in(path: Path) -> bool:
 
 
 def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
+    """Make the folder next to its place, and rename it once it is whole: others may be doing the same."""
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:

@@ -149,6 +149,7 @@ def _points(rows: Iterable[Sequence[str]]) -> list[Point]:
 
 
 def _of_file(text: str) -> list[Point]:
+    """Points of a file, compressed into `seconds` where these are stated; a heading is left out."""
     name, _, seconds = text.partition(",seconds=")
     with Path(name).open(newline="") as file:
         rows = [row for row in csv.reader(file) if row]

@@ -126,6 +126,7 @@ def _of_values(weights: Mapping[int, float]) -> Sizes:
 
 
 def _of_lines(path: Path) -> Sizes:
+    """Sizes like the lines of a file that are not empty; one that is shorter than a header counts as long as that."""
     lengths = sorted(max(LEAST_BYTES, len(line)) for line in path.read_bytes().splitlines() if line)
     if not lengths:
         raise ValueError("the file has no line that is not empty")

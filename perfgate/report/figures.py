@@ -69,6 +69,7 @@ def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], of_pulsar: bool) 
 
 
 def _waited_since_the_start(entry: Mapping[str, Any]) -> bool:
+    """See :func:`perfgate.judge.rounds.since_the_start`."""
     if entry["load"]["kind"] != "capped":
         return False
     sound = [r for r in entry["rounds"] if "latency_ms.p50" in r["metrics"] and all(f["metrics"] for f in r["flaws"])]

@@ -166,6 +166,7 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
 
 
 def _count(name: str) -> int:
+    """Return how many topics a name with ranges stands for: three of foo[1-3]."""
     count = 1
     for low, high in RANGE.findall(name):
         count *= max(1, int(high) - int(low) + 1)

@@ -187,6 +187,7 @@ def _judgement(
     effect: tuple[float, float, float],
     reasons: Sequence[str],
 ) -> Judgement:
+    """The judgement of a ratio in the metric's unit. `effect`: low end, mean and high end, as shares."""
     assert isinstance(claim, AtLeast)
     name = claim.metric.name
     expected = statistics.median(_values(comparison.baseline.rounds, name))

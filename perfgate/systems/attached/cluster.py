@@ -119,7 +119,7 @@ class AttachedCluster(ABC):
 
     @abstractmethod
     def _answers(self, address: str) -> bool:
-        """Whether the broker at an address (host:port) answers a request."""
+        """Whether a broker answers a request at an address: a process that stands still accepts connections too."""
 
     @abstractmethod
     def _session_s(self) -> float:

@@ -233,6 +233,7 @@ class Topics:
                 raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
 
     def _described(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
+        """Return what the brokers say of topics; where it is not a lone one, of all that there are."""
         only = names[0] if len(names) == 1 else None
         try:
             found: Mapping[str, TopicMetadata] = self._admin.list_topics(only, timeout=REQUEST_TIMEOUT_S).topics

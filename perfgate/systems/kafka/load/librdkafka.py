@@ -92,6 +92,7 @@ def producers_of(spec: LoadSpec) -> Requests:
 
 
 def _share_of(crowd: Crowd, processes: int) -> dict[str, int]:
+    """Return the connections of one process; where they do not divide, each has as many as the first."""
     return {"connections": -(-crowd.connections // processes), "idle": -(-crowd.idle // processes)}
 
 

@@ -320,6 +320,7 @@ def _totals(text: str, tool: str, pattern: re.Pattern[str]) -> list[int]:
 
 
 def _failed(text: str) -> Counter[str]:
+    """Return the records that failed by the last exception that their warning names."""
     causes = [_CAUSE.findall(words) for _, words in _events(text, "PerformanceProducer", _FAILED)]
     return Counter(names[-1] if names else "unknown" for names in causes)
 
