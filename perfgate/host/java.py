@@ -23,7 +23,8 @@ from perfgate.model.errors import ConfigurationError
 JAVA_VERSION = re.compile(r'version "(\d+)')
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 FIRST_RELEASE = 25
-RECORDED_WITHIN_S, LOOK_EVERY_S = 90.0, 0.2
+LOOK_EVERY_S = 0.2
+RECORDED_WITHIN_S = 90.0
 """Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
 HARMLESS_JVM = re.compile(
     r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import ClusterSpec, Scenario
 from perfgate.model.errors import BrokersFailedError
-from perfgate.model.target import Action
+from perfgate.model.target import Action, Meter
 
 START_TRIES = 2
 STOP_TIMEOUT_S = 60
@@ -19,19 +21,41 @@ STOP_TIMEOUT_S = 60
 ASK_EVERY_S = 0.05
 
 
-class Startable(Protocol):
-    """A cluster, as far as starting and ending it goes."""
+class StartedCluster(ABC):
+    """A cluster that the suite starts and ends; half of a :class:`perfgate.model.target.Cluster`."""
 
-    spec: ClusterSpec
+    own = dedicated = True
+    most_bytes_per_s = most_read_bytes_per_s = math.inf
+    most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 
+    def __init__(self, spec: ClusterSpec, logs: Path) -> None:
+        self.spec, self._logs = spec, logs
+        self.meter = Meter()
+        self._started_s = 0.0
+        self.proxy: ToxiproxyApi | None = None
+        """The link to the other zone, when there is one."""
+
+    @abstractmethod
     def start(self) -> None:
         """Start all nodes and wait until they say that they are ready. Raises TargetError."""
 
+    @abstractmethod
+    def tail(self, node: int, lines: int) -> str:
+        """Return the last lines of a node's log."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, object]: ...
+
+    @abstractmethod
     def close(self) -> None:
-        """End all that was started for it."""
+        """End all that was started for it; the logs stay."""
 
 
-Started = TypeVar("Started", bound=Startable)
+Started = TypeVar("Started", bound=StartedCluster)
 
 
 class OwnTarget(ABC, Generic[Started]):

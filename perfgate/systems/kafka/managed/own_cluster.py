@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +13,11 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from perfgate.host.ports import HOST, listens
-from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import PREFIX
-from perfgate.model.target import Cluster, Meter
+from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
@@ -28,7 +26,7 @@ from perfgate.systems.kafka.managed.faults import KafkaFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.observe import MetadataWatch
-from perfgate.systems.own_target import OwnTarget
+from perfgate.systems.own_target import OwnTarget, StartedCluster
 
 LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
 """Of each broker: for clients of its zone, for those of another, the proxy in front of the latter, its JMX exporter."""
@@ -62,31 +60,23 @@ def listener_ports(spec: ClusterSpec, monitoring: Monitoring, free: Iterator[int
     return ports
 
 
-class OwnCluster(ABC):
+class OwnCluster(StartedCluster):
     """The common half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
 
-    own = dedicated = True
     prefix = PREFIX
     faults: KafkaFaults
-    most_bytes_per_s = most_read_bytes_per_s = math.inf
-    most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 
     def __init__(
         self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring, logs: Path
     ) -> None:
         """`ports` on this machine: of every listener by broker id."""
-        self.spec = spec
-        self.meter = Meter()
+        super().__init__(spec, logs)
         self._ids = broker_ids(spec)
         self._ports = ports
         self._monitoring = monitoring
-        self._logs = logs
         self._secured: Secured | None = None
-        self._started_s = 0.0
         self.prometheus_url = monitoring.url
         """The Prometheus that scrapes these brokers, when there is one."""
-        self.proxy: ToxiproxyApi | None = None
-        """The link to the other zone, when there is one."""
 
     def agents(self) -> Mapping[str, int]:
         """The broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
@@ -133,31 +123,12 @@ class OwnCluster(ABC):
     def node_logs(self) -> Mapping[int, object]:
         """What the log of each node is called, by node."""
 
-    @abstractmethod
-    def tail(self, node: int, lines: int) -> str:
-        """Return the last lines of a node's log."""
-
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(f"--- {name}\n{self.tail(node, lines)}" for node, name in self.node_logs.items())
 
     def _wait_until_ready(self, *listeners: str, logged: Callable[[], Hashable]) -> None:
         check = partial(check_while_starting, self.check, self.spec.config)
         wait_until_ready(self, self._addresses(*listeners).split(","), check=check, logged=logged)
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start all nodes and wait until they say that they are ready. Raises TargetError."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise TargetError when a broker is gone."""
-
-    @abstractmethod
-    def facts(self) -> Mapping[str, object]: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all that was started for it."""
 
     def _addresses(self, *listeners: str) -> str:
         return ",".join(f"{HOST}:{port}" for name in listeners for port in self._ports[name].values())

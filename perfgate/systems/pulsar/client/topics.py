@@ -21,7 +21,8 @@ from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
 END = "kpg-end"
 """A subscription of each partition that nothing is acknowledged of: it keeps the messages, and the brokers count them
 through it."""
-READY_TIMEOUT_S, PLACED_WITHIN_S = 60.0, 30.0
+READY_TIMEOUT_S = 60.0
+PLACED_WITHIN_S = 30.0
 ASK_EVERY_S = 0.05
 AT_A_TIME = 4
 """Partitions that are asked about side by side."""

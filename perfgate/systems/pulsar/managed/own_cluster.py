@@ -6,7 +6,7 @@ import math
 import socket
 import statistics
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -20,8 +20,7 @@ from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import MIB, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.model.target import Meter
-from perfgate.systems.own_target import OwnTarget
+from perfgate.systems.own_target import OwnTarget, StartedCluster
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.live_settings import LiveSettings
 from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
@@ -51,22 +50,18 @@ SERVES = b"srvr"
 ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 
 
-class OwnCluster(ABC):
+class OwnCluster(StartedCluster):
     """The common half of :class:`perfgate.model.target.Cluster`; starting and watching nodes is the other."""
 
-    own = dedicated = True
     prefix = PREFIX
-    most_bytes_per_s = most_read_bytes_per_s = math.inf
-    most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
     faults: PulsarFaults
     same_zone = ""
     """Listener that clients of this zone ask for; empty: the one that brokers use among themselves."""
 
     def __init__(self, spec: ClusterSpec, logs: Path, *, cross_zone: bool) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
-        self.spec = spec
-        self.meter = Meter()
-        self._ids, self._nodes, self._logs = broker_ids(spec), node_ids(spec), logs
+        super().__init__(spec, logs)
+        self._ids, self._nodes = broker_ids(spec), node_ids(spec)
         # On this machine, and fixed, so that a node that is started again keeps them.
         ports = iter(free_ports(2 * len(self._nodes) + len(self._ids) + 1))
         self._ports = {node: next(ports) for node in self._nodes}
@@ -74,15 +69,11 @@ class OwnCluster(ABC):
         """Of bookies and brokers; where their health and their metrics are asked for."""
         self._proxy_ports = {broker: next(ports) for broker in self._ids} if cross_zone else {}
         self._proxy_api_port = next(ports)
-        self.proxy: ToxiproxyApi | None = None
-        """The link to the other zone, when there is one."""
         self._ready: set[int] = set()
         self._registered: tuple[str, ...] = ()
         self._healthy_at: dict[int, float] = {}
-        self._started_s = 0.0
 
     def start(self) -> None:
-        """Start all nodes and wait until they say that they are ready. Raises TargetError."""
         self._logs.mkdir(parents=True, exist_ok=True)
         begin = time.monotonic()
         with self._starting():
@@ -126,21 +117,6 @@ class OwnCluster(ABC):
     @abstractmethod
     def _logged(self) -> Hashable:
         """Return what differs once a node has logged more."""
-
-    @abstractmethod
-    def tail(self, node: int, lines: int) -> str:
-        """Return the last lines of a node's log."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
-
-    @abstractmethod
-    def facts(self) -> Mapping[str, object]: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all that was started for it; the logs stay."""
 
     @cached_property
     def admin(self) -> Admin:
