@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import hypothesis
 import pytest
 
 from perfgate.fixtures.run_config import LEAVES_RESULTS
+from tests.harness.build.clock import Clock
 
 # How long an example takes says more about the machine than about the code. CI draws the same examples each time, so
 # that it is red by what was changed; new ones are drawn everywhere else.
@@ -34,3 +36,12 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", str(folder))
         yield folder
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all code of this process: no wait takes time, and none has to be made shorter for a test."""
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made.monotonic)
+    monkeypatch.setattr(time, "sleep", made.sleep)
+    return made

@@ -21,6 +21,7 @@ from perfgate.model.flaw import explained
 from perfgate.model.load import Late, LoadResult, Observer, Pace, SendsFailedError
 from perfgate.model.target import Meter
 from tests.harness.build import accounting, load_result, scenario, sent
+from tests.harness.build.clock import Clock
 
 AT = Pace(gap_s=0.5, window_s=1.0, buffer_kib=1024)
 READING_S = 0.1
@@ -30,9 +31,9 @@ BEGIN_S = 100.0
 class Cluster:
     """Brokers that use one core from when their load may send until it closes, whose counters take 0.1 s to read."""
 
-    def __init__(self, side: str, order: str, now: list[float], ledger: Ledger) -> None:
+    def __init__(self, side: str, order: str, clock: Clock, ledger: Ledger) -> None:
         self._turns = [turn for turn in timetable(order, BEGIN_S, AT) if turn.side == side]
-        self._now, self.ledger = now, ledger
+        self._clock, self.ledger = clock, ledger
         self.watch = LoadWatch(Mock(most_failed=1.0), ledger, Mock())
         self.topics = SimpleNamespace(ends=lambda *_: [], ends_after=lambda *_: [])
         self.engine = SimpleNamespace(take_turns=self.take_turns)
@@ -41,9 +42,9 @@ class Cluster:
         return CounterSampler(self.read, [1], untold="")
 
     def read(self) -> dict[int, Usage]:
-        now = self._now[0]
+        now = self._clock.now
         used = sum(max(0.0, min(now, turn.closes) - turn.starts) for turn in self._turns)
-        self._now[0] += READING_S
+        self._clock.now += READING_S
         return {1: Usage(at=now, cpu_s=used, rss_bytes=0, written_bytes=0)}
 
     def topic(self, *_: object) -> Any:
@@ -55,7 +56,7 @@ class Cluster:
     def take_turns(self, _specs: object, order: str, at: Pace, observer: Observer) -> Any:
         for turn in timetable(order, BEGIN_S, at)[2:]:
             for edge in (turn.opens, turn.closes):
-                self._now[0] = max(self._now[0], edge)
+                self._clock.now = max(self._clock.now, edge)
                 observer.edge(edge)
         return dict.fromkeys(SIDES, replace(load_result(), sent=None)), {}
 
@@ -65,15 +66,14 @@ class Cluster:
 
 
 @pytest.mark.parametrize("order", ["ABBA", "BAAB", "ABBA BAAB"])
-def test_brokers_cpu_on_a_pair_is_that_of_their_own_turns(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+def test_brokers_cpu_on_a_pair_is_that_of_their_own_turns(clock: Clock, order: str) -> None:
     """The second cluster's was read when the first one's had been, 45 ms later (median, 2 busy cores), and was too low.
 
     Of six pairs of clusters that differed in nothing side B had 1 to 9 % less CPU per record in all (acks-all).
     """
-    now = [BEGIN_S]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    ledger = Ledger(now=lambda: now[0])
-    clusters: Any = {side: Cluster(side, order, now, ledger) for side in SIDES}
+    clock.now = BEGIN_S
+    ledger = Ledger(now=clock.monotonic)
+    clusters: Any = {side: Cluster(side, order, clock, ledger) for side in SIDES}
     done: Any = burst(clusters, dict.fromkeys(SIDES, scenario()), order, AT, 1, None, lambda observer: observer)
     for side in SIDES:
         assert done[side]["broker_cpu_cores.sum"] == pytest.approx(1.0), side
@@ -83,10 +83,9 @@ def test_brokers_cpu_on_a_pair_is_that_of_their_own_turns(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("order", ["ABBA", "BAAB"])
-def test_brokers_cpu_on_the_same_ones_is_that_of_each_sides_turns(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
-    now = [BEGIN_S]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    only_a: Any = Cluster("A", order, now, Ledger(now=lambda: now[0]))
+def test_brokers_cpu_on_the_same_ones_is_that_of_each_sides_turns(clock: Clock, order: str) -> None:
+    clock.now = BEGIN_S
+    only_a: Any = Cluster("A", order, clock, Ledger(now=clock.monotonic))
     both = dict.fromkeys(SIDES, scenario())
     done: Any = burst(dict.fromkeys(SIDES, only_a), both, order, AT, 1, None, lambda observer: observer)
     assert [done[side]["broker_cpu_cores.sum"] for side in SIDES] == pytest.approx([1.0, 0.0])
@@ -96,7 +95,7 @@ def test_brokers_cpu_on_the_same_ones_is_that_of_each_sides_turns(monkeypatch: p
 def test_a_topic_that_its_brokers_cannot_keep_in_sync_is_of_their_side(two: bool) -> None:
     """On the same brokers it is of neither: chance made it this side's topic."""
     ledger = Ledger(now=time.monotonic)
-    clusters: Any = {side: Cluster(side, "ABBA", [BEGIN_S], ledger) for side in SIDES}
+    clusters: Any = {side: Cluster(side, "ABBA", Clock(), ledger) for side in SIDES}
     if not two:
         clusters["B"] = clusters["A"]
 
@@ -117,7 +116,7 @@ class Limited(Cluster):
     """Brokers with limits of their own, of a burst that ends so."""
 
     def __init__(self, ledger: Ledger, ends: Mapping[str, LoadResult] | SendsFailedError, most: float) -> None:
-        super().__init__("A", "ABBA", [BEGIN_S], ledger)
+        super().__init__("A", "ABBA", Clock(), ledger)
         self.cluster = Mock(meter=Meter(most), most_failed=0.0)
         self.watch = LoadWatch(self.cluster, ledger, Mock())
         self._ends = ends
@@ -163,7 +162,7 @@ def test_what_a_burst_did_last_is_held_against_the_limits_of_the_cluster_that_it
 def test_turns_that_were_outlasted_explain_no_loss_of_the_side_that_did(late: str, factors: dict[str, float]) -> None:
     """16 times slower brokers were INVALID after 4 min: their records were still under way in the other's turns."""
     ledger = Ledger(now=time.monotonic)
-    bench: Any = Cluster("A", "ABBA", [BEGIN_S], ledger)
+    bench: Any = Cluster("A", "ABBA", Clock(), ledger)
     result = {side: replace(load_result(), sent=None) for side in SIDES}
     bench.engine = SimpleNamespace(take_turns=lambda *_: (result, {late: Late(turns=2, of=2)}))
 

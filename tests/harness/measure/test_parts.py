@@ -1,6 +1,5 @@
 """Parts of a comparison: what is measured again does not make the plan smaller."""
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +14,9 @@ from perfgate.measure.sides import Switch
 from perfgate.measure.validity import late_turns
 from perfgate.model import Load
 from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError, of_side
-from perfgate.model.load import Pace
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import flawed, one_round, scenario
+from tests.harness.build.bursts import RATE, Bursts, both
+from tests.harness.build.clock import Clock
 
 
 def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
@@ -38,54 +37,51 @@ def test_a_limit_of_the_run_is_no_sick_target(error: type[TargetError], unhealth
     assert [one.target_unhealthy for one in row.rounds["B"]] == [unhealthy]
 
 
-def test_a_part_takes_as_long_as_the_try_that_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_takes_as_long_as_the_try_that_counted(bursts: Bursts, clock: Clock) -> None:
     """Four units were planned for a budget of fifteen, because the first burst had been measured again twice."""
     tries = iter([(0.3, True), (0.3, True), (0.02, False)])
 
-    def one(*_: Any) -> list[tuple[str, Finished]]:
+    def end() -> dict[str, Finished]:
         seconds, spoilt = next(tries)
-        time.sleep(seconds)
+        clock.sleep(seconds)
         found = one_round(1, 1000.0, invalid=("generator saturated",) if spoilt else ())
-        return [(side, Finished(round=found, repeatable=spoilt)) for side in "AB"]
+        return both(found, repeatable=spoilt)
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    began = time.monotonic()
-    measure_part(row, {}, Switch(), 60, "ABBA")
-    assert 0.02 <= row.part_s < (time.monotonic() - began) / 2
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
+    assert row.part_s == pytest.approx(0.02)
     assert [len(found) for found in row.discarded.values()] == [2, 2]
 
 
-def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_that_ran_into_one_another_are_given_a_longer_gap(bursts: Bursts) -> None:
     """A pair of living clusters, six brokers on two cores, ended INVALID after four of nine bursts were late."""
-    gaps: list[float] = []
 
-    def late(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
-        gaps.append(at.gap_s)
-        flaw = (late_turns(2, 2).text,) if len(gaps) in (1, 2) else ()
-        return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
+    def late() -> dict[str, Finished]:
+        flaw = (late_turns(2, 2).text,) if len(bursts.paces) in (1, 2) else ()
+        return both(one_round(1, RATE, invalid=flaw), repeatable=bool(flaw))
 
-    monkeypatch.setattr(parts, "burst", late)
+    bursts.end = late
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     for _ in range(2):
-        measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+        measure_part(row, bursts.benches, Switch(), 60, "ABBA")
+    gaps = [at.gap_s for at in bursts.paces]
     first = gaps[0]
     assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
     assert row.repeated == 2
 
 
-def test_brokers_that_tell_whose_they_are_are_to_blame_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_that_tell_whose_they_are_are_to_blame_alone(bursts: Bursts) -> None:
     """A new version whose topics never got in sync was INVALID on both sides of a pair, since all processes ran."""
 
-    def one(*_: Any) -> list[tuple[str, Finished]]:
+    def end() -> dict[str, Finished]:
         with of_side("A"), of_side("B"):  # the inner one knows best
             raise BrokersFailedError("its replicas are not in sync", perhaps_late=True)
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
     with unhealthy_ends([row], lambda: "AB", dedicated=True):
-        measure_part(row, {}, Switch(), 60, "ABBA")
+        measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     assert not row.rounds["A"]
     assert not row.discarded["A"], "what is late of one side is not late of the other"
     assert row.rounds["B"][0].broken
@@ -93,172 +89,144 @@ def test_brokers_that_tell_whose_they_are_are_to_blame_alone(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_replicas_that_are_late_once_are_measured_again(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def test_replicas_that_are_late_once_are_measured_again(bursts: Bursts, times: int) -> None:
     """A new topic was not in sync within a minute on a machine that stood still: the changed side was BROKEN."""
     failures = iter([True] * times)
 
-    def one(*_: Any) -> list[tuple[str, Finished]]:
+    def end() -> dict[str, Finished]:
         if next(failures, False):
             raise BrokersFailedError("its replicas are not in sync", perhaps_late=True)
-        return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
+        return both(one_round(1, 1000.0))
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
     if times == 1:
-        assert measure_part(row, {}, Switch(), 60, "ABBA") == "ABBA"
+        assert measure_part(row, bursts.benches, Switch(), 60, "ABBA") == "ABBA"
         assert row.late == 1
     else:
         with pytest.raises(BrokersFailedError):
-            measure_part(row, {}, Switch(), 60, "ABBA")
+            measure_part(row, bursts.benches, Switch(), 60, "ABBA")
 
 
 @pytest.mark.parametrize(("late", "sound"), [(5, True), (1000, False)])
 def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
-    monkeypatch: pytest.MonkeyPatch, late: int, sound: bool
+    bursts: Bursts, late: int, sound: bool
 ) -> None:
     """Three of six comparisons on two slow cores were INVALID after three bursts, within a minute."""
-    gaps: list[float] = []
 
-    def burst(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
-        gaps.append(at.gap_s)
-        flaw = (late_turns(1, 1).text,) if len(gaps) <= late else ()
-        return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
+    def end() -> dict[str, Finished]:
+        flaw = (late_turns(1, 1).text,) if len(bursts.paces) <= late else ()
+        return both(one_round(1, RATE, invalid=flaw), repeatable=bool(flaw))
 
-    monkeypatch.setattr(parts, "burst", burst)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
-    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     assert row.unsound is not sound
-    assert len(gaps) == min(late, parts.REPEATS) + 1
-    assert max(gaps) <= LARGEST_GAP_S
+    assert len(bursts.paces) == min(late, parts.REPEATS) + 1
+    assert max(at.gap_s for at in bursts.paces) <= LARGEST_GAP_S
 
 
-def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(bursts: Bursts) -> None:
     """It was measured again beyond the budget, or ended the comparison."""
-    flaw = late_turns(1, 1).text
-
-    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
-        return {side: Finished(round=one_round(1, 12_000.0, invalid=(flaw,)), repeatable=True) for side in sides}
-
-    monkeypatch.setattr(parts, "burst", burst)
+    bursts.end = lambda: both(one_round(1, RATE, invalid=(late_turns(1, 1).text,)), repeatable=True)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
     for rounds in row.rounds.values():
-        rounds.append(one_round(1, 12_000.0))
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
-    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
+        rounds.append(one_round(1, RATE))
+    assert measure_part(row, bursts.benches, Switch(), 0, "ABBA") == ""
     assert not row.unsound
     assert [len(found) for found in row.discarded.values()] == [1, 1]
 
 
-def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(bursts: Bursts) -> None:
     """A candidate 30 times slower was INCONCLUSIVE, "0 units were measured"; with a longer budget it was SLOWER."""
-    flaw = late_turns(1, 1).text
-
-    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
-        return {side: Finished(round=one_round(1, 400.0, invalid=(flaw,)), repeatable=True) for side in sides}
-
-    monkeypatch.setattr(parts, "burst", burst)
+    bursts.end = lambda: both(one_round(1, 400.0, invalid=(late_turns(1, 1).text,)), repeatable=True)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
-    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == "ABBA"
+    assert measure_part(row, bursts.benches, Switch(), 0, "ABBA") == "ABBA"
     assert row.unsound
     assert [len(found) for found in row.rounds.values()] == [1, 1]
 
 
-def test_one_that_was_only_late_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_was_only_late_is_not(bursts: Bursts) -> None:
     """Its brokers were BROKEN by three records that were waited for until the budget was over."""
     late = ("3 of 3,000 records had no outcome when the wait ended",)
-
-    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
-        one = flawed(one_round(1, 12_000.0, invalid=late), perhaps_late=late, broken=late)
-        return {side: Finished(round=one, repeatable=False) for side in sides}
-
-    monkeypatch.setattr(parts, "burst", burst)
+    bursts.end = lambda: both(flawed(one_round(1, RATE, invalid=late), perhaps_late=late, broken=late))
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
-    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
+    assert measure_part(row, bursts.benches, Switch(), 0, "ABBA") == ""
     assert [len(found) for found in row.rounds.values()] == [0, 0]
 
 
-def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_are_as_long_as_what_decides_takes_to_tell(bursts: Bursts) -> None:
     """Four scrapes of a Prometheus never lay in a turn of a second: brokers' CPU could not decide."""
-    paces: list[Pace] = []
-
-    def burst(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
-        paces.append(at)
-        return {side: Finished(round=one_round(1, 12_000.0), repeatable=False) for side in sides}
-
-    monkeypatch.setattr(parts, "burst", burst)
+    bursts.end = lambda: both(one_round(1, RATE))
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
     asked: list[float] = []
 
     def one(*_: Any, least_s: float, hosts: int) -> Finished:
         assert hosts == 0
         asked.append(least_s)
-        return Finished(round=one_round(1, 12_000.0), repeatable=False)
+        return Finished(round=one_round(1, RATE), repeatable=False)
 
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, round=one, engine=LibrdkafkaDriver())
-    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    bursts.benches["A"].round = one  # the bench of both sides
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     row.orders, row.planned = ["ABBA"], 7
     row.lengthen(5.0, 2)
     assert (row.parts, row.units, row.parts_done, row.planned) == (2, 0, 0, 0), "what was too short does not count"
     assert [len(found) for found in row.discarded.values()] == [1, 1]
-    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
-    assert [at.window_s for at in paces] == [1.0, 5.0]
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
+    assert [at.window_s for at in bursts.paces] == [1.0, 5.0]
     row.per_part = 2
-    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     assert asked == [5.0] * 4
 
 
 @pytest.mark.parametrize(("late", "kept"), [((True,), 0), ((True, True), 1), ((False,), 0)])
 def test_what_was_late_is_measured_again_once(
-    monkeypatch: pytest.MonkeyPatch, late: tuple[bool, ...], kept: int
+    bursts: Bursts, late: tuple[bool, ...], kept: int
 ) -> None:
     tries = iter([*late, False])
     reason = "12 of 1,000 sends timed out"
 
-    def one(*_: Any) -> list[tuple[str, Finished]]:
+    def end() -> dict[str, Finished]:
         marks: dict[str, Any] = {"invalid": (reason,), "perhaps_late": (reason,)} if next(tries) else {}
         found = {"A": one_round(1, 1000.0), "B": flawed(one_round(1, 1000.0), **marks)}
-        return [(side, Finished(round=r, repeatable=False)) for side, r in found.items()]
+        return {side: Finished(round=r, repeatable=False) for side, r in found.items()}
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    measure_part(row, {}, Switch(), 60, "ABBA")
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     assert len(row.discarded["B"]) == (1 if late[0] else 0)
     assert sum(bool(r.invalid) for r in row.rounds["B"]) == kept == row.unsound
 
 
-def test_a_generator_that_was_late_too_takes_nothing_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generator_that_was_late_too_takes_nothing_from_it(bursts: Bursts) -> None:
     """Of a machine that stood still both sides tell: one that its sends were late, the other its generator."""
     tries = iter([True, False])
 
-    def one(*_: Any) -> list[tuple[str, Finished]]:
+    def end() -> dict[str, Finished]:
         if not next(tries):
-            return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
+            return both(one_round(1, 1000.0))
         sends = flawed(one_round(1, 1000.0), invalid=("12 sends timed out",), perhaps_late=("12 sends timed out",))
         still = one_round(1, 1000.0, invalid=("the generators stood still",))
-        return [("A", Finished(round=sends, repeatable=False)), ("B", Finished(round=still, repeatable=True))]
+        return {"A": Finished(round=sends, repeatable=False), "B": Finished(round=still, repeatable=True)}
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    measure_part(row, {}, Switch(), 60, "ABBA")
+    measure_part(row, bursts.benches, Switch(), 60, "ABBA")
     assert not row.unsound
     assert row.late == 1
 
 
 @pytest.mark.parametrize("every", [2, 4, 1])
 def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
-    monkeypatch: pytest.MonkeyPatch, every: int
+    clock: Clock, every: int
 ) -> None:
     """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it after eight blocks."""
     paced = replace(scenario(), load=Load(kind="paced", rate=1000.0))
-    now, asked, row = [0.0], list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    asked, row = list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)
 
     def bench(side: str) -> Any:
         def one(*_: Any, **__: Any) -> Finished:
-            now[0] += 10.0
+            clock.now += 10.0
             asked.append(side)
             late = {"latency_ms": "sent late"} if len(asked) % every == 0 else {}
             return Finished(round=flawed(one_round(1, 1000.0), invalid_metrics=late), repeatable=bool(late))

@@ -1,7 +1,6 @@
 """The measuring loop: what it asks a schedule for, what it measures again, and that there is no other."""
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from perfgate.measure.assembly import Finished
 from perfgate.measure.runner import measured_round, run
 from perfgate.model.series import Arm
 from tests.harness.build import one_round, scenario
+from tests.harness.build.clock import Clock
 
 MEASURE = Path(__file__).parents[3] / "perfgate" / "measure"
 
@@ -41,13 +41,12 @@ def test_nothing_is_measured_after_the_time_is_over() -> None:
 
 @pytest.mark.parametrize(("flawed", "tries", "expected"), [(0, 5, 1), (2, 5, 3), (9, 2, 3)])
 def test_a_round_is_measured_again_while_it_may_be(
-    flawed: int, tries: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    flawed: int, tries: int, expected: int, clock: Clock
 ) -> None:
-    now, asked, discarded = [0.0], list[tuple[Any, ...]](), list[float]()
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    ends, asked, discarded = clock.now + 60, list[tuple[Any, ...]](), list[float]()
 
     def measure(*given: Any, **named: Any) -> Finished:
-        now[0] += 10
+        clock.now += 10
         asked.append((*given, named))
         return Finished(round=one_round(1, 1000.0), repeatable=len(asked) <= flawed)
 
@@ -59,7 +58,7 @@ def test_a_round_is_measured_again_while_it_may_be(
 
     row, bench = scenario(), SimpleNamespace(round=measure)
     arm = Arm(scenario=row, form="one host fewer", hosts=2)
-    found = measured_round(bench, arm, 4, lambda: 60 - now[0], "round 4", again, 5.0)  # type: ignore[arg-type]
+    found = measured_round(bench, arm, 4, lambda: ends - clock.now, "round 4", again, 5.0)  # type: ignore[arg-type]
     expected_calls = [(row, 4, 60 - 10.0 * n, "round 4", {"least_s": 5.0, "hosts": 2}) for n in range(expected)]
     assert asked == expected_calls
     assert discarded == [10.0] * (expected - 1)

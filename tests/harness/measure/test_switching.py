@@ -19,6 +19,7 @@ from perfgate.model.load import Observer
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.admin import steps
 from tests.harness.build import one_round, scenario
+from tests.harness.build.clock import Clock
 
 VALUES = settings({"num.io.threads": 2})
 
@@ -171,22 +172,21 @@ def test_what_is_near_or_no_number_has_no_steps(now: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(("late_s", "spoilt"), [(0.0, False), (0.3, False), (0.6, True)])
 def test_a_change_that_began_late_is_not_in_time_either(
-    late_s: float, spoilt: bool, monkeypatch: pytest.MonkeyPatch
+    late_s: float, spoilt: bool, clock: Clock
 ) -> None:
     """A busy machine: counters were read for so long that the next side was measured with the other one's settings."""
-    clock = [0.0]
-    monkeypatch.setattr("perfgate.measure.sides.time.monotonic", lambda: clock[0])
+    clock.now = 0.0
     reading_s = [0.0, late_s, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
     def read(_at: float) -> None:
-        clock[0] += reading_s.pop(0)
+        clock.now += reading_s.pop(0)
 
     switch = Switch()
     switch.rehearse(Brokers(took_s=itertools.repeat(0.0)), VALUES)
     along = switch.along("ABBA", replace(observer([]), edge=read), turn_s=1.4)
     for turn in range(4):
         for moment in (1.4 * turn, 1.4 * turn + 1.0):
-            clock[0] = max(clock[0], moment)
+            clock.now = max(clock.now, moment)
             along.edge(moment)
     found = switch.in_time(finished(), 0.4)
     assert found.repeatable is spoilt

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.metrics.usage import LEAST_APART_S, CounterSampler, Usage, broker_metrics, of_gauges, of_looks, of_scrapes
+from tests.harness.build.clock import Clock
 
 GAPS = st.lists(st.floats(0.01, 3), min_size=1, max_size=12)
 CORES = st.floats(0, 4)
@@ -43,45 +44,43 @@ def test_scrapes_of_several_series_add_up_and_a_counter_may_begin_again() -> Non
     assert of_gauges({1: [[(10, 0.25)], [(10, 0.5)]]}, 9.0) == {"1": ((1, 0.75),)}
 
 
-def test_between_two_windows_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, asked = [0.0], []
-    monkeypatch.setattr("perfgate.metrics.usage.time.monotonic", lambda: now[0])
+def test_between_two_windows_nobody_looks(clock: Clock) -> None:
+    clock.now, asked = 0.0, []
 
     def read() -> Mapping[int, Usage]:
-        asked.append(now[0])
-        return {1: usage(now[0], now[0] / 2)}
+        asked.append(clock.now)
+        return {1: usage(clock.now, clock.now / 2)}
 
     sampler = CounterSampler(read, [1], untold="-")
     sampler.glance()
     sampler.edge()
-    for now[0] in (0.4, 1.0, 1.4, 2.1, 3.0):
+    for clock.now in (0.4, 1.0, 1.4, 2.1, 3.0):
         sampler.glance()
     sampler.edge()
-    now[0] = 9.0
+    clock.now = 9.0
     sampler.glance()
     assert asked == [0.0, 1.0, 2.1, 3.0]
     assert sampler.over_time() == {"1": ((1.0, 0.5), (2.1, 0.5), (3.0, 0.5))}
     sampler.edge()
-    now[0] = 9.2
+    clock.now = 9.2
     sampler.edge()
     assert sampler.over_time() == {"1": ((0.2, 0.5),)}, "of the last window alone"
 
 
-def test_a_look_that_takes_long_is_no_glance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_takes_long_is_no_glance(clock: Clock) -> None:
     """Docker's engine takes a second: begun just before a window closes, it made that edge a second late."""
-    now, asked = [0.0], []
-    monkeypatch.setattr("perfgate.metrics.usage.time.monotonic", lambda: now[0])
+    clock.now, asked = 0.0, []
 
     def read() -> Mapping[int, Usage]:
-        asked.append(now[0])
-        now[0] += 1.0
-        return {1: usage(now[0], now[0] / 2)}
+        asked.append(clock.now)
+        clock.now += 1.0
+        return {1: usage(clock.now, clock.now / 2)}
 
     sampler = CounterSampler(read, [1], untold="-", elsewhere=True)
     sampler.edge()
-    now[0] = 9.5
+    clock.now = 9.5
     sampler.glance()
-    now[0] = 10.0
+    clock.now = 10.0
     sampler.edge(10.0)
     assert asked == [0.0, 10.0]
     assert sampler.over_time() == {"1": ((10.0, 0.5),)}

@@ -1,0 +1,16 @@
+"""A clock of its own for code that waits or measures how long something took."""
+
+
+class Clock:
+    """Seconds that pass when code sleeps, or when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
