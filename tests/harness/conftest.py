@@ -3,13 +3,15 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from perfgate.fixtures.run_config import LEAVES_RESULTS
+from tests.harness.build.canary import Canary
 from tests.harness.build.clock import Clock
 
 # How long an example takes says more about the machine than about the code. CI draws the same examples each time, so
@@ -45,3 +47,40 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(time, "monotonic", made.monotonic)
     monkeypatch.setattr(time, "sleep", made.sleep)
     return made
+
+
+@pytest.fixture
+def canary(monkeypatch: pytest.MonkeyPatch) -> Canary:
+    """The canary of all measurements."""
+    made = Canary()
+    for module in ("rounds", "campaign"):
+        monkeypatch.setattr(f"perfgate.measure.{module}.read_canary", made)
+    return made
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return a function that gives this machine so many processors."""
+    return lambda number: monkeypatch.setattr(os, "cpu_count", lambda: number)
+
+
+@pytest.fixture
+def admin_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Return a function that lets every admin client of Kafka be what the function that it is given returns."""
+
+    def given(made: Callable[[], object]) -> None:
+        monkeypatch.setattr("perfgate.systems.kafka.client.topics.AdminClient", lambda _settings: made())
+
+    return given
+
+
+@pytest.fixture
+def generators_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., object]], None]:
+    """Return a function that lets the engine start its generators by the function that it is given."""
+    return partial(monkeypatch.setattr, "perfgate.load.engine.Generators")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up generators whose brokers answer nothing at once."""
+    monkeypatch.setattr("perfgate.load.processes.FIRST_DONE_TIMEOUT_S", 0.1)

@@ -1,6 +1,7 @@
 """With one broker gone 64 of 145 scenarios were "not run", and the night was green."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from tests.harness.build import profile, scenario, threshold
+from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import FILE
 from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
@@ -122,15 +124,15 @@ def test_the_number_is_a_whole_one(tmp_path: Path, wrong: str) -> None:
         attached(tmp_path, f"brokers = {wrong}\n{FILE}")
 
 
-def test_a_broker_that_is_gone_at_the_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_gone_at_the_end_is_told(
+    tmp_path: Path, clock: Clock, admin_by: Callable[[Callable[[], object]], None]
+) -> None:
     target = attached(tmp_path)
     assert target.gone() == "", "nothing was asked of brokers that were never reached"
     target._brokers = {1: "kafka-1:9093", 2: "kafka-2:9093"}
     there = [1, 2]
     answered = Mock(result=lambda timeout: Mock(nodes=[Mock(id=n) for n in there]))
-    monkeypatch.setattr(identity, "admin_client", lambda *_: Mock(describe_cluster=lambda **_: answered))
-    monkeypatch.setattr(identity, "THERE_WITHIN_S", 0.1)
-    monkeypatch.setattr(identity, "ASK_EVERY_S", 0.01)
+    admin_by(lambda: Mock(describe_cluster=lambda **_: answered))
     assert target.gone() == ""
     there.remove(2)
     assert "brokers 1, 2 at the start of the run, and 1 at its end" in target.gone()

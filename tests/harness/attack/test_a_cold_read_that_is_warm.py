@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.faults import tiered_read
 from perfgate.faults.cold_read import MOST_LEFT
 from perfgate.judge.faults.expectation import expected_receiving
 from perfgate.judge.scenario_case import judge_scenario
@@ -31,6 +30,7 @@ from perfgate.systems.attached.command_faults import lacking
 from perfgate.systems.kafka.managed import tiered
 from perfgate.systems.kafka.managed.containers import ContainersTarget
 from tests.harness.build import scenario
+from tests.harness.build.clock import Clock
 from tests.harness.build.faults import FAULT, RATE, faulty, one_fault
 from tests.harness.measure.test_unread import AWAY, away
 
@@ -106,7 +106,7 @@ TIERED = replace(
 )
 
 
-def test_records_that_brokers_still_have_are_no_read_of_the_remote_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_brokers_still_have_are_no_read_of_the_remote_tier(clock: Clock) -> None:
     shares = iter([float("inf"), 3.0, 0.2])
     faults = Mock(local_share=lambda topic, replicas: next(shares))
     done = Scene(TIERED, faults, Mock(unread=lambda: 0), Mock(topic="t"))
@@ -116,8 +116,9 @@ def test_records_that_brokers_still_have_are_no_read_of_the_remote_tier(monkeypa
         "20.0% of it still on the brokers",
         READ_AGAIN,
     ]
-    monkeypatch.setattr(tiered_read, "MOVED_WITHIN_S", 0.0)
-    never = Scene(TIERED, Mock(local_share=lambda *_: 3.0), Mock(unread=lambda: 0), Mock(topic="t"))
+    never = Scene(
+        TIERED, Mock(local_share=lambda *_: 3.0), Mock(unread=lambda: 0, follow_until=clock.until), Mock(topic="t")
+    )
     with pytest.raises(TargetError, match="the brokers keep 3 times of what is in the remote tier"):
         TIERED.fault.about.act(never)
     assert READ_AGAIN not in [words for _, words in never.marks]

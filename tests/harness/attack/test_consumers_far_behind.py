@@ -1,6 +1,6 @@
 """Consumers a little slower were REGRESSED; those so slow that they never got what was acknowledged were INVALID."""
 
-import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,11 @@ QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=
 AT_LIMIT = replace(HOST, machine=replace(MACHINE, cpu_share=0.99))
 
 
+@pytest.fixture(autouse=True)
+def of_four_cores(cores: Callable[[int], None]) -> None:
+    cores(4)
+
+
 def told(read: dict[str, Any], **changes: Any) -> LoadResult:
     return replace(load_result(sent=sent(**changes.pop("sent", {})), received=received(**read)), **changes)
 
@@ -38,7 +43,6 @@ def measured(
     idempotent: bool = False,
 ) -> Round:
     """Return the round of this load on a machine of 4 cores, `allowed` so many, of which its brokers `used` so many."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     monkeypatch.setattr(module, "processors_allowed", lambda: allowed)
     brokers = {} if used is None else {"broker_cpu_cores.sum": used, "broker_cpu_cores.max": used / 3}
     found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own, idempotent=idempotent)

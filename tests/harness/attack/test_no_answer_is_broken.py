@@ -17,11 +17,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.host.waiting import check_while_starting, start_error
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load import engine, processes
+from perfgate.load import processes
 from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
 from perfgate.load.worker import _code_of
-from perfgate.measure import campaign as campaign_module
-from perfgate.measure import rounds as rounds_module
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.ledger import Ledger
@@ -41,20 +39,21 @@ from perfgate.model.errors import (
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 from perfgate.model.target import Meter
 from perfgate.systems.kafka.attached import cluster as attached
-from perfgate.systems.kafka.client import topics as topics_module
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
-from perfgate.systems.kafka.client.topics import Topics, answer
+from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, Topics, answer
 from perfgate.systems.kafka.load.client import _failed
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed import own_cluster
 from perfgate.systems.kafka.managed.own_cluster import wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
+from tests.harness.build.canary import QUIET, Canary
+from tests.harness.build.clock import Clock
 from tests.harness.build.generators import SPEC, driver, observer
+from tests.harness.build.real_brokers import partition
 from tests.harness.measure.test_bursts import AT, Limited
 from tests.harness.measure.test_switching import observer as edges_of
 
-QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
 SPEC_OF_TOPIC = TopicSpec(partitions=1, replication_factor=1)
 
 
@@ -83,10 +82,10 @@ class Admin:
 
 
 @pytest.fixture
-def topics(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], Topics]:
+def topics(admin_by: Callable[[Callable[[], object]], None]) -> Callable[[Exception], Topics]:
     def made(error: Exception) -> Topics:
-        monkeypatch.setattr(topics_module, "admin_client", lambda *_: Admin(error))
-        return Topics(MagicMock())
+        admin_by(lambda: Admin(error))
+        return Topics(MagicMock(client_settings=tuple))
 
     return made
 
@@ -130,11 +129,12 @@ def test_a_topic_that_is_refused_concerns_its_scenario_alone(topics: Any) -> Non
     assert caught.value.code == "INVALID_REPLICATION_FACTOR"
 
 
-def test_offsets_that_no_leader_tells_in_time_are_late(topics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics_module, "READY_TIMEOUT_S", 0.05)
+def test_offsets_that_no_leader_tells_in_time_are_late(topics: Any, clock: Clock) -> None:
+    begin = clock.now
     with pytest.raises(BrokersFailedError, match="end offsets of t could not be read") as caught:
         topics(kafka(KafkaError.NOT_LEADER_FOR_PARTITION)).end_offsets("t", 1)
     assert caught.value.perhaps_late
+    assert clock.now - begin > READY_TIMEOUT_S
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION])
@@ -152,8 +152,10 @@ def test_a_round_trip_that_does_not_come_back_is_the_brokers() -> None:
 # --- brokers that start
 
 
-def test_brokers_that_never_get_ready_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_cluster, "admin_client", lambda *_: Admin(kafka(KafkaError._TRANSPORT)))
+def test_brokers_that_never_get_ready_are_broken(
+    monkeypatch: pytest.MonkeyPatch, admin_by: Callable[[Callable[[], object]], None]
+) -> None:
+    admin_by(lambda: Admin(kafka(KafkaError._TRANSPORT)))
 
     def silent(_missing: object, **_: object) -> None:
         raise TimeoutError("after 30 s: no progress")
@@ -196,10 +198,9 @@ def test_what_was_refused_or_taken_is_no_failure_of_brokers(evidence: str, kind:
     ],
 )
 def test_a_block_whose_brokers_never_get_ready_is_broken(
-    error: TargetError, dedicated: bool, after: CanaryReading, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+    error: TargetError, dedicated: bool, after: CanaryReading, verdict: Verdict, canary: Canary
 ) -> None:
-    readings = iter([QUIET, QUIET, QUIET, after])
-    monkeypatch.setattr(campaign_module, "read_canary", lambda: next(readings))
+    canary.readings = [QUIET, QUIET, QUIET, after]
     setup: Any = MagicMock(run_id="r")
     setup.cluster.side_effect, setup.target.dedicated = error, dedicated
     setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
@@ -239,8 +240,7 @@ def test_metadata_that_brokers_do_not_give(code: int, theirs: bool) -> None:
 SAYS = "import sys\nprint(*{lines!r}, sep='\\n', flush=True)\nfor line in sys.stdin: pass"
 
 
-def ends(lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, load: Load = SPEC.scenario.load) -> LoadError:
-    monkeypatch.setattr(processes, "FIRST_DONE_TIMEOUT_S", 0.1)
+def ends(lines: list[dict[str, Any]], load: Load = SPEC.scenario.load) -> LoadError:
     script = SAYS.format(lines=[json.dumps(line) for line in lines])
     spec = replace(SPEC, scenario=replace(SPEC.scenario, load=load), warmup_max_s=0.1)
     with pytest.raises(LoadError) as caught:
@@ -254,13 +254,15 @@ def judged(error: LoadError) -> Verdict:
     return judge_scenario(replace(measurement([1.0]), rounds=(found,)), None).verdict
 
 
-def test_a_client_that_never_got_metadata_is_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = ends([{"event": "failure", "reason": "no metadata of t", "code": "_TIMED_OUT"}], monkeypatch)
+@pytest.mark.usefixtures("impatient")
+def test_a_client_that_never_got_metadata_is_the_brokers_doing() -> None:
+    error = ends([{"event": "failure", "reason": "no metadata of t", "code": "_TIMED_OUT"}])
     assert judged(error) is Verdict.BROKEN
-    refused = ends([{"event": "failure", "reason": "no such setting", "code": ""}], monkeypatch)
+    refused = ends([{"event": "failure", "reason": "no such setting", "code": ""}])
     assert not isinstance(refused, SendsFailedError)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Producers that got nothing acknowledged were BROKEN, these INVALID."""
     running = processes.Generators({}, MagicMock(start=lambda *_: {}, lead_s=0.0))
@@ -268,7 +270,6 @@ def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(monkey
         running.follow("consumer", reads=reads)
         running._history = [Progress(at=0.0, attempted=0, done=0, failed=0)]
         monkeypatch.setattr(running, "_listen", lambda *_, **__: iter([None]))
-        monkeypatch.setattr(processes, "FIRST_DONE_TIMEOUT_S", 0.0)
         with pytest.raises(LoadError, match="no record was acknowledged or received") as caught:
             running.warm_up(-1.0, 0.0, observer([]))
         assert isinstance(caught.value, SendsFailedError) is reads
@@ -283,14 +284,14 @@ def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(monkey
     ],
 )
 def test_a_backlog_that_brokers_do_not_take_in_time_is_broken(
-    last: Progress | None, verdict: Verdict | None, monkeypatch: pytest.MonkeyPatch
+    last: Progress | None, verdict: Verdict | None, generators_by: Callable[[Callable[..., object]], None]
 ) -> None:
     running = MagicMock()
     running.__exit__.return_value = None
     late = processes.NotInTimeError("the generator process producer gave no result within 130 s")
     running.__enter__.return_value.wait_for.side_effect = [None, late]
     running.__enter__.return_value.last = last
-    monkeypatch.setattr(engine, "Generators", lambda *_: running)
+    generators_by(lambda *_: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(LoadError) as caught:
         LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
@@ -312,6 +313,7 @@ class Ends(FakeSetup):
     ended: TargetError = BrokersFailedError("broker 1 was killed")
 
 
+@pytest.mark.usefixtures("canary")
 @pytest.mark.parametrize(
     ("ended", "asked", "broken"),
     [
@@ -321,12 +323,13 @@ class Ends(FakeSetup):
     ],
 )
 def test_a_proxy_that_ended_is_no_failure_of_brokers_that_could_not_be_reached(
-    ended: TargetError, asked: TargetError, broken: bool, monkeypatch: pytest.MonkeyPatch
+    ended: TargetError, asked: TargetError, broken: bool
 ) -> None:
-    monkeypatch.setattr(rounds_module, "read_canary", lambda *_: QUIET)
-    bench = Bench([one_round(1, 1000.0)])
-    monkeypatch.setattr(bench, "warm_up", Mock(side_effect=asked))
-    setup: Any = Ends(bench)
+    class Asked(Bench):
+        def warm_up(self, _scenarios: object) -> None:
+            raise asked
+
+    setup: Any = Ends(Asked([one_round(1, 1000.0)]))
     setup.ended = ended
     stop: Any = WarmsUp("batch-1k", 0)
     found: Measurement = Rounds(setup, setup, run_id="r", stop=stop).measure([scenario()])["batch-1k"]
@@ -431,8 +434,11 @@ def described() -> Any:
     )
 
 
-def test_replicas_that_fall_behind_are_the_failure_of_brokers(described: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "unwell", lambda *_: "3 of 9 partitions are under-replicated (0 allowed)")
+def test_replicas_that_fall_behind_are_the_failure_of_brokers(
+    described: Any, admin_by: Callable[[Callable[[], object]], None]
+) -> None:
+    topic = Mock(partitions={0: partition(1, (1, 2))})
+    admin_by(lambda: Mock(list_topics=lambda **_: Mock(cluster_id="c", topics={"t": topic})))
     manifest: Any = MagicMock(cluster_id="c")
     cluster = attached.ExternalCluster(ClusterSpec(), described, manifest, brokers={1: "b:1"}, facts={})
     assert cluster.dedicated

@@ -1,7 +1,7 @@
 """SAME looked at one metric: at the cap, and just below it, latency and CPU could be many times worse."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 from unittest.mock import Mock
 
 import pytest
@@ -288,24 +288,26 @@ def test_what_a_segment_keeps_is_set_before_its_topic_is_made(name: str, method:
     assert made._begun(scenario(), pairs=False).method == method
 
 
-def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backlogs_are_written_by_brokers_of_their_own_side() -> None:
     """Those of the warm-up, both written as declared, were read by both sides: one compression was compared with
     itself."""
     done: list[str] = []
     bench = Mock(delete_backlogs=lambda: done.append("deleted"))
 
-    def warm(*_: object) -> Mock:
-        done.append("warm")
-        return bench
+    class Noted(Comparing):
+        def _warm(self, *_: object) -> Any:
+            done.append("warm")
+            return bench
 
-    monkeypatch.setattr(Comparing, "_warm", warm)
-    monkeypatch.setattr(Comparing, "_until_decided", lambda *_: done.append("measured"))
+        def _until_decided(self, *_: object) -> None:
+            done.append("measured")
+
     for path, expected in (
         ("broker.compression.type", ["warm", "deleted", "measured", "deleted"]),
         ("consumer.fetch.min.bytes", ["warm", "measured", "deleted"]),
     ):
         done.clear()
         row = replace(scenario(), consumers=Consumers(membership="group"))
-        made = comparing(Change(name="x", changes=((path, "1"),)), row)
+        made = comparing(Change(name="x", changes=((path, "1"),)), row, kind=Noted)
         made._alternate([made._begun(row, pairs=False)], 1.0)
         assert done == expected

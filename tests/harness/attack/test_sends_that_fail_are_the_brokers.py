@@ -1,5 +1,6 @@
 """Brokers that took no record, or not all of a backlog, were INVALID, exit 6; others are BROKEN."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load import engine, processes
 from perfgate.measure.assembly import sends_failed
-from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.flaws import failed_before
 from perfgate.measure.faults.history import Written
@@ -18,8 +17,8 @@ from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdi
 from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.build import does, late_texts, measurement, scenario
-from tests.harness.build.faults import FAULT, RATE, faulty, history, measured
+from tests.harness.build import late_texts, measurement, scenario
+from tests.harness.build.faults import FAULT, RATE, faulty, history, measured, round_that_left
 from tests.harness.build.generators import SPEC, driver, observer
 
 FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
@@ -56,15 +55,15 @@ def test_brokers_that_take_nothing_before_a_fault_are_broken(
     assert judged(before_the_fault(error, tmp_path, own=own)) is verdict
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("attempted", "own", "verdict"),
     [(500, True, Verdict.BROKEN), (500, False, Verdict.INVALID), (0, True, Verdict.INVALID)],
 )
 def test_brokers_that_answer_nothing_at_all_are_broken(
-    attempted: int, own: bool, verdict: Verdict, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    attempted: int, own: bool, verdict: Verdict, tmp_path: Path
 ) -> None:
     """No send has failed yet: those that answered one and then no more were BROKEN, these INVALID."""
-    monkeypatch.setattr(processes, "FIRST_DONE_TIMEOUT_S", 0.1)
     says = (
         f'{{"event": "progress", "at": 0, "attempted": {attempted}, "done": 0, "failed": 0}}',
         '{"event": "ready"}',
@@ -87,13 +86,13 @@ def test_brokers_that_answer_nothing_at_all_are_broken(
     ],
 )
 def test_brokers_that_do_not_take_a_backlog_are_broken(
-    failed: dict[str, int], late: bool, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+    failed: dict[str, int], late: bool, verdict: Verdict, generators_by: Callable[..., None]
 ) -> None:
     running = MagicMock()
     running.__exit__.return_value = None
     result = {"acked": 7, "attempted": 10, "failed": failed, "errors": {}}
     running.__enter__.return_value.wait_for.return_value = [result]
-    monkeypatch.setattr(engine, "Generators", lambda *_: running)
+    generators_by(lambda *_: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(SendsFailedError, match="of the backlog's 10 records 7 were acknowledged") as caught:
         LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
@@ -158,25 +157,6 @@ def test_sends_that_fail_before_a_fault_or_without_one_are_the_brokers(
 def test_a_round_with_such_sends_is_broken_on_brokers_of_the_suites_own(
     own: bool, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, given in (
-        ("_settled_ends", []),
-        ("_written", half_failing(42, 0)),
-        ("_recovered", True),
-        ("keep", None),
-        ("fault_host_flaws", []),
-    ):
-        monkeypatch.setattr(module, name, lambda *_, given=given: given)
-    does(monkeypatch, "kill-leader", lambda _scene: None)
-    monkeypatch.setattr(module, "shutil", Mock())
-    load = MagicMock(hosts=(), start=0.0, end=1.0)
-    load.finish.return_value = []
-    engine, cluster, faults = MagicMock(), MagicMock(dedicated=own), Mock(session_s=lambda: None)
-    usage: Any = MagicMock()
-    engine.journaled.return_value.__enter__.return_value = load
-    for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
-        entered.__exit__.return_value = None
-    monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
-    spec = replace(SPEC, scenario=FAULTY)
-    found = fault_round(faulty(), cluster, faults, Mock(), engine, spec, 1, Mock(), usage, tmp_path)
+    found = round_that_left(half_failing(42, 0), tmp_path, monkeypatch, row=faulty(), own=own)
     assert "sends failed while nothing was done to the brokers" in found.invalid[0]
     assert judged(found) is verdict

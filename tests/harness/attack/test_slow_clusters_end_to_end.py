@@ -5,7 +5,7 @@ its validity, rounds, repeats, the stop rule and the verdict are the product's o
 """
 
 import math
-import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.measure import rounds as module
 from perfgate.measure.assembly import Finished, round_of
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.validity import accounting_of, not_sustained, round_flaws
@@ -22,6 +21,7 @@ from perfgate.model import CanaryReading, Load, Profile, Scenario, Tier, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import histogram, load_result, profile, scenario, sent, threshold
 from tests.harness.build.benches import FakeSetup
+from tests.harness.build.canary import Canary
 from tests.harness.live_load import row
 
 WINDOW_S, CORES = 3.0, 2.0
@@ -110,13 +110,10 @@ class SlowBench:
         return LoadResult(**{name: getattr(values, name) for name in values.__slots__} | made_of)
 
 
-def verdict(times: float, mood: str, seed: int, held: Profile | None, monkeypatch: pytest.MonkeyPatch) -> int:
+def verdict(times: float, mood: str, seed: int, held: Profile | None, canary: Canary) -> int:
     """Return 0, 1, 2 for a run that is green, undecided, red in its worst scenario."""
-    readings = iter([QUIET, QUIET, *[QUIET] * 20])
-    if mood == "backup":
-        busy = replace(QUIET, deflate_mib_per_s=45, others=0.5, busiest="backup")
-        readings = iter([QUIET, QUIET, busy, *[QUIET] * 20])
-    monkeypatch.setattr(module, "read_canary", lambda *_: next(readings))
+    busy = replace(QUIET, deflate_mib_per_s=45, others=0.5, busiest="backup")
+    canary.quiet, canary.readings = QUIET, [QUIET, QUIET, busy] if mood == "backup" else []
     bench: Any = SlowBench(times, mood, np.random.default_rng(seed))
     setup: Any = FakeSetup(bench, tier=TIER)
     stop = GateStopRule(profile=held, rounds=TIER.rounds)
@@ -136,18 +133,18 @@ SEEDS = range(12)
 
 
 @pytest.mark.parametrize("mood", MOODS)
-def test_the_share_of_red_rises_with_the_service_time(mood: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: int(CORES))
+def test_the_share_of_red_rises_with_the_service_time(mood: str, canary: Canary, cores: Callable[[int], None]) -> None:
+    cores(int(CORES))
     shares = []
     for times in SCALES:
-        found = [verdict(times, mood, seed, HELD, monkeypatch) for seed in SEEDS]
+        found = [verdict(times, mood, seed, HELD, canary) for seed in SEEDS]
         shares.append(sum(one == 2 for one in found) / len(found))
     assert shares[0] <= (0.1 if mood != "stalls" else 1.0), "unchanged brokers"
     assert shares == sorted(shares)
     assert shares[3:] == [1.0, 1.0], shares
 
 
-def test_unchanged_brokers_are_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: int(CORES))
-    assert {verdict(1.0, "none", seed, HELD, monkeypatch) for seed in SEEDS} == {0}
+def test_unchanged_brokers_are_green(canary: Canary, cores: Callable[[int], None]) -> None:
+    cores(int(CORES))
+    assert {verdict(1.0, "none", seed, HELD, canary) for seed in SEEDS} == {0}
     assert Verdict.PASS.green

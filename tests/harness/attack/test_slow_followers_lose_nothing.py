@@ -33,10 +33,7 @@ def ends(*looks: tuple[int, ...]) -> Any:
     return topics.ends_after("t", scenario(), (10, 10), load_result(sent=sent(acked=100)))
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.0)
-    monkeypatch.setattr(failover, "SETTLED_S", 0.0)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def test_followers_are_waited_for() -> None:
@@ -45,9 +42,9 @@ def test_followers_are_waited_for() -> None:
     assert ends((60, 61), (99, 99)) == (60, 61), "one record too many is told at once"
 
 
-def test_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REPLICATED_WITHIN_S", -1.0)
-    assert ends((50, 60), (60, 60)) == (50, 60), "what never gets there is lost"
+def test_not_for_ever() -> None:
+    looks = [(50, 60)] * int(2 + module.REPLICATED_WITHIN_S / module.LOOK_AGAIN_S)
+    assert ends(*looks, (60, 60)) == (50, 60), "what never gets there is lost"
 
 
 def test_after_a_fault_nobody_knows_what_is_due_and_the_end_has_to_stand_still() -> None:

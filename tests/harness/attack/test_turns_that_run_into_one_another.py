@@ -5,12 +5,11 @@ was tolerated. Of two turns in a row the first one's last records had no latency
 before its turn on made the brokers slower.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
 
-from perfgate.load import engine
 from perfgate.load.engine import _late
 from perfgate.load.producing import STALL_S
 from perfgate.load.schedule import Window, now, timetable
@@ -88,7 +87,7 @@ def test_a_generator_that_stood_still_before_its_turn_stood_still_in_it(
     assert one.stalled_in_window_s == pytest.approx(stalled, abs=0.2)
 
 
-def test_generators_do_not_end_themselves_before_long_turns_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generators_do_not_end_themselves_before_long_turns_are_over(generators_by: Callable[..., None]) -> None:
     """A Prometheus that scrapes once a minute takes turns of 300 s; a generator ended itself after 1,041."""
     told = list[Mapping[str, Mapping[str, float]]]()
 
@@ -96,7 +95,7 @@ def test_generators_do_not_end_themselves_before_long_turns_are_over(monkeypatch
         told.append(workers)
         raise LoadError("far enough")
 
-    monkeypatch.setattr(engine, "Generators", begun)
+    generators_by(begun)
     at = replace(AT, window_s=300.0)
     spec = LoadSpec(
         scenario=PACED, bootstrap="", security=(), topic="t", run_id="r", seed=1, window_s=10, warmup_max_s=6

@@ -1,6 +1,5 @@
 """A flaw of the load made a round INVALID whatever outage it showed: 60 s without service, and exit 6."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.load.journaled import load_flaws
 from perfgate.measure.faults import fault_round as module
-from perfgate.measure.faults.fault_round import fault_round, measure_faults
+from perfgate.measure.faults.fault_round import measure_faults
 from perfgate.measure.faults.flaws import schedule_delay_s
 from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
@@ -25,9 +24,9 @@ from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
 from perfgate.model.target import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
-from tests.harness.build import does, flawed, profile, scenario, threshold
-from tests.harness.build.faults import FAULT, RATE, START, faulty, history, measured, one_fault
-from tests.harness.build.generators import SPEC
+from tests.harness.build import flawed, profile, scenario, threshold
+from tests.harness.build.clock import Clock
+from tests.harness.build.faults import FAULT, RATE, START, faulty, history, measured, one_fault, round_that_left
 
 ROW = replace(faulty(), load=Load(kind="paced", rate=RATE))
 SENT, READ = {"pushback_s": 0.0, "unsent": 0}, {"corrupt": 0, "foreign": 0, "missed": 0}
@@ -45,33 +44,10 @@ def outage_of(seconds: float) -> Written:
 
 
 def a_round(
-    written: Written,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    own: bool = True,
-    row: FaultScenario = ROW,
-    finish: Sequence[Doubt] = (),
-    read: Exception | None = None,
-    script: Callable[[Scene], None] = lambda _scene: None,
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, row: FaultScenario = ROW, **given: Any
 ) -> Round:
-    """Return what a round comes to that left this history, on stand-ins for load and brokers."""
-    given = {"_settled_ends": [], "_written": written, "_recovered": True, "keep": None, "fault_host_flaws": []}
-    for name, value in given.items():
-        monkeypatch.setattr(module, name, lambda *_, value=value: value)
-    does(monkeypatch, row.fault.kind, script)
-    monkeypatch.setattr(module, "shutil", Mock())
-    monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
-    load = MagicMock(hosts=(), start=0.0, end=1.0)
-    load.finish.return_value = list(finish)
-    engine, cluster, faults = MagicMock(), MagicMock(own=own, dedicated=own), Mock(session_s=lambda: None)
-    engine.journaled.return_value.__enter__.return_value = load
-    engine.read_everything.side_effect = read
-    usage: Any = MagicMock()
-    for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
-        entered.__exit__.return_value = None
-    spec = replace(SPEC, scenario=row)
-    return fault_round(row, cluster, faults, Mock(), engine, spec, 1, Mock(), usage, tmp_path)
+    """Return what a round comes to that left this history; see :func:`round_that_left`."""
+    return round_that_left(written, tmp_path, monkeypatch, row=row, **given)
 
 
 def judged(*found: Round, row: FaultScenario = ROW) -> Verdict:
@@ -226,9 +202,8 @@ def test_a_controllers_log_that_cannot_be_read_takes_no_outage_away(
 STATE = State(at=0.0, leaders=(1,), in_sync=((1,),), replicas=((1, 2, 3),), brokers=(1, 2, 3))
 
 
-def test_replicas_that_never_get_in_sync_again_are_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.model.faults.BACK_WITHIN_S", 0.0)
-    scene: Any = Scene(ROW, Mock(allowed=()), Mock(), Mock(last=STATE, states=[STATE]))
+def test_replicas_that_never_get_in_sync_again_are_the_brokers_doing(clock: Clock) -> None:
+    scene: Any = Scene(ROW, Mock(allowed=()), Mock(follow_until=clock.until), Mock(last=STATE, states=[STATE]))
     with pytest.raises(BrokersFailedError, match="all replicas are in sync after node 1 came back") as caught:
         scene.bring_back(1)
     assert caught.value.perhaps_late

@@ -37,8 +37,10 @@ class Cluster:
         return Topics(cluster)
 
 
-def bench_of(cluster: Any, say: Any, sampler: Any, **settings: bool) -> benches.Bench:
-    driver = LibrdkafkaDriver()
+def bench_of(
+    cluster: Any, say: Any, sampler: Any, driver: LibrdkafkaDriver | None = None, **settings: bool
+) -> benches.Bench:
+    driver = driver or LibrdkafkaDriver()
     return benches.Bench(
         cluster,
         driver,

@@ -23,9 +23,7 @@ class Bursts:
         bench: Any = SimpleNamespace(rate_of=lambda _: RATE, engine=LibrdkafkaDriver())
         self.benches: dict[str, Any] = dict.fromkeys("AB", bench)
 
-    def __call__(
-        self, _benches: object, _sides: object, _order: str, at: Pace, *_: object
-    ) -> Mapping[str, Finished]:
+    def __call__(self, _benches: object, _sides: object, _order: str, at: Pace, *_: object) -> Mapping[str, Finished]:
         self.paces.append(at)
         return self.end()
 

@@ -11,6 +11,10 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def until(self, moment: float, *_: object) -> None:
+        """Be there then, as a load that is followed until that moment."""
+        self.now = max(self.now, moment)
+
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds

@@ -30,6 +30,7 @@ class Notes:
 def comparing(
     change: Change,
     *scenarios: Scenario,
+    kind: type[Comparing] = Comparing,
     world: World | None = None,
     said: list[str] | None = None,
     budget_s: float = 90.0,
@@ -41,10 +42,11 @@ def comparing(
 ) -> Comparing:
     """Return the comparison of these scenarios (default: one) on this world's brokers.
 
-    `said` gets the notes for a person; `setup`: fields of the setup that differ from the fake ones.
+    `kind`: one of its kind that a test changed; `said` gets the notes for a person; `setup`: fields of the setup that
+    differ from the fake ones.
     """
     notes = Notes([] if said is None else said)
-    return Comparing(
+    return kind(
         change,
         budget_s,
         fake_setup(world or World(), scenarios or [scenario()], say=notes, **setup),

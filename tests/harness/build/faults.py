@@ -1,20 +1,60 @@
 """Histories of rounds with a fault, whose answer is known, and measurements of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
 
 from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured
+from perfgate.measure.faults import fault_round
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.history import Written
 from perfgate.model import FAULTS, Fault, FaultScenario, Measurement, Round, Scenario, settings
 from perfgate.model.faults import Scene
+from perfgate.model.flaw import Doubt
 from perfgate.model.target import State
+from tests.harness.build.generators import SPEC
 from tests.harness.build.rounds import flawed, scenario
+
+
+def round_that_left(
+    written: Written,
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    *,
+    row: FaultScenario,
+    own: bool = True,
+    finish: Sequence[Doubt] = (),
+    read: Exception | None = None,
+    script: Callable[[Scene], None] = lambda _scene: None,
+) -> Round:
+    """Return what a round comes to that left this history, on stand-ins for load and brokers.
+
+    `finish`: doubts of its load; `read`: the end of reading its topic; `script`: what its fault does.
+    """
+    patch.setattr(fault_round, "_written", lambda *_: written)
+    patch.setattr(fault_round, "_recovered", lambda *_: True)
+    does(patch, row.fault.kind, script)
+    load = MagicMock(hosts=(), start=0.0, end=1.0)
+    load.finish.return_value = list(finish)
+    loading, usage, cluster = MagicMock(), MagicMock(), MagicMock(own=own, dedicated=own)
+    loading.__enter__.return_value = load
+    for entered in (loading, cluster.watch.return_value, usage):
+        entered.__exit__.return_value = None
+
+    def journaled(_spec: object, journals: Path, _observer: object) -> MagicMock:
+        journals.mkdir(parents=True)
+        return loading
+
+    engine = MagicMock(journaled=journaled, read_everything=Mock(side_effect=read))
+    faults, topics = Mock(session_s=lambda: None), Mock(end_offsets=lambda *_: ())
+    spec = replace(SPEC, scenario=row)
+    return fault_round.fault_round(row, cluster, faults, topics, engine, spec, 1, Mock(), usage, folder)
 
 
 def does(patch: pytest.MonkeyPatch, kind: str, act: Callable[[Scene], None]) -> None:

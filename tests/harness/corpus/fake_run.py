@@ -19,7 +19,14 @@ from perfgate.measure.ledger import Ledger
 from perfgate.measure.setup import Setup
 from perfgate.metrics.usage import Usage
 from perfgate.model import ClusterSpec, Link, Load, Scenario, Settings, Tier, TopicSpec
-from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError, TopicRefusedError
+from perfgate.model.errors import (
+    BrokersFailedError,
+    ConfigurationError,
+    InterferedError,
+    LimitReachedError,
+    TargetError,
+    TopicRefusedError,
+)
 from perfgate.model.load import (
     Batching,
     Late,
@@ -63,6 +70,8 @@ class World:
     compiles: Collection[int] = ()
     """Of each cluster's loads those that find its brokers compiling, by number."""
     usage_window_s: float = 0.0
+    unknown: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By a cluster's name, the settings that it does not know."""
     now: float = 0.0
     lines: list[str] = field(default_factory=list)
 
@@ -169,7 +178,10 @@ class Live:
         self._world, self._name = world, name
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name.startswith("fixed.")]
+        asked = list(names)
+        if unknown := [name for name in asked if name in self._world.unknown.get(self._name, ())]:
+            raise ConfigurationError(f"these brokers do not know {', '.join(unknown)}")
+        return [name for name in asked if name.startswith("fixed.")]
 
     def change(self, values: Settings) -> float:
         return self._do(f"change {dict(values)}", CHANGE_S)

@@ -1,8 +1,7 @@
 """A comparison as a whole: what a person is told while it is measured."""
 
 import math
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.measure import comparing as module
 from perfgate.measure.comparing import Comparing, cannot_be_compared
 from perfgate.measure.parts import Compared
 from perfgate.measure.sides import Switch
@@ -23,8 +21,9 @@ from perfgate.model.changes import changed
 from perfgate.model.compared import ComparisonStopRule
 from perfgate.model.errors import ConfigurationError, StartRefusedError, TargetError
 from tests.harness.build import flawed, one_round, scenario
+from tests.harness.build.clock import Clock
 from tests.harness.build.comparing import comparing
-from tests.harness.corpus.fake_run import Live, World
+from tests.harness.corpus.fake_run import World
 
 
 @dataclass
@@ -48,23 +47,23 @@ class Answers:
     ("budget_s", "told", "units"), [(480.0, 2, 2), (620.0, 3, 3), (640.0, 0, 4), (700.0, 0, 4), (900.0, 0, 5)]
 )
 def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
-    monkeypatch: pytest.MonkeyPatch, budget_s: float, told: int, units: int
+    clock: Clock, budget_s: float, told: int, units: int
 ) -> None:
     """Two pairs were measured in 5.6 of 8 min, then it said that a decision needs four.
 
     The pair that makes a decision possible may end a quarter of it late: of 10 min 6.8 were used, and told nothing.
     """
-    now, said = [0.0], list[str]()
+    said = list[str]()
 
-    def pair(_self: object, rows: list[Compared], _first: str, _deadline: float) -> None:
-        now[0] += 168
-        for row in rows:
-            row.orders.append("ABBA")
+    class Pairs(Comparing):
+        def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
+            clock.now += 168
+            for row in comparisons:
+                row.orders.append("ABBA")
 
-    monkeypatch.setattr(Comparing, "_pair", pair)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
-    comparing(Change(name="a heap"), said=said, stop=Answers(decided_now=False))._pairs([row], budget_s)
+    made = comparing(Change(name="a heap"), kind=Pairs, said=said, stop=Answers(decided_now=False))
+    made._pairs([row], budget_s)
     words = (
         f"a pair of clusters takes 2.8 min, so {budget_s / 60:.0f} min afford {told} of the 4 that a decision needs: "
         "--budget 14m tells something"
@@ -94,38 +93,45 @@ CPU = "broker_cpu_us_per_record"
 BY_RATIOS = ReferenceStopRule(load_ratios(Path(__file__).parents[3] / "perfgate" / "catalogue"))
 
 
-def compared_beside_prometheus(
-    monkeypatch: pytest.MonkeyPatch, rate: float, stop: ComparisonStopRule, decides: Deciding = AS_USUAL
-) -> tuple[Comparing, Compared, list[str]]:
-    """Compare a scenario capped at 1,000/s with itself, where windows of less than 5 s tell no CPU of brokers."""
-    said, noise, now = list[str](), iter(range(1000)), [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+Beside = Callable[..., tuple[Comparing, Compared, list[str]]]
 
-    def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
-        row.part_s = 10.0
-        now[0] += 60 if row.window_s < 5 and rate > 900 else 10  # what is to be dropped was measured again, too
-        for rounds in row.rounds.values():
-            found = one_round(len(rounds) + 1, rate)
-            scraped = row.window_s >= 5
-            cpu = {CPU: 50.0 + 0.1 * (next(noise) % 3)} if scraped else {}
-            rounds.append(replace(found, metrics={"records_per_s": rate, "latency_ms.p99": 5.0} | cpu))
-        return order
 
-    monkeypatch.setattr(module, "measure_part", part)
-    capped = replace(scenario(), load=Load(kind="capped", rate=1000.0))
-    row = Compared({"A": capped, "B": capped}, "turns", 1, decides=decides)
-    made = comparing(Change(name="nothing"), capped, said=said, stop=stop, decides=decides, usage_window_s=5.0)
-    made._until_decided([row], 109.0, {}, Switch())
-    return made, row, said
+@pytest.fixture
+def compared_beside_prometheus(clock: Clock, part_by: Callable[..., None]) -> Beside:
+    """Return what compares a scenario capped at 1,000/s with itself; windows below 5 s tell no CPU of brokers."""
+
+    def compared(
+        rate: float, stop: ComparisonStopRule, decides: Deciding = AS_USUAL
+    ) -> tuple[Comparing, Compared, list[str]]:
+        clock.now, said, noise = 0.0, list[str](), iter(range(1000))
+
+        def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
+            row.part_s = 10.0
+            clock.now += 60 if row.window_s < 5 and rate > 900 else 10  # what is to be dropped was measured again, too
+            for rounds in row.rounds.values():
+                found = one_round(len(rounds) + 1, rate)
+                scraped = row.window_s >= 5
+                cpu = {CPU: 50.0 + 0.1 * (next(noise) % 3)} if scraped else {}
+                rounds.append(replace(found, metrics={"records_per_s": rate, "latency_ms.p99": 5.0} | cpu))
+            return order
+
+        part_by(part)
+        capped = replace(scenario(), load=Load(kind="capped", rate=1000.0))
+        row = Compared({"A": capped, "B": capped}, "turns", 1, decides=decides)
+        made = comparing(Change(name="nothing"), capped, said=said, stop=stop, decides=decides, usage_window_s=5.0)
+        made._until_decided([row], 109.0, {}, Switch())
+        return made, row, said
+
+    return compared
 
 
 @pytest.mark.parametrize("stop", [SequentialStopRule(), BY_RATIOS], ids=["comparison", "reference"])
 @pytest.mark.parametrize("rate", [1000.0, 990.0])
 def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
-    monkeypatch: pytest.MonkeyPatch, stop: ComparisonStopRule, rate: float
+    compared_beside_prometheus: Beside, stop: ComparisonStopRule, rate: float
 ) -> None:
     """It ended INVALID: no turn of a second holds four scrapes. A gate with a reference went by the rate alone."""
-    made, row, said = compared_beside_prometheus(monkeypatch, rate, stop)
+    made, row, said = compared_beside_prometheus(rate, stop)
     outcome = judge_comparison(made._comparison(row))
     assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, CPU)
     assert row.planned == 10, "of the units as long as they are now"
@@ -136,23 +142,22 @@ def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
 
 
 def test_time_that_one_scenario_does_not_need_goes_to_those_that_are_not_decided(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock, part_by: Callable[..., None]
 ) -> None:
     """Half of the budget was left, and the scenario that it would have decided INCONCLUSIVE."""
     noise = {name: iter(np.random.default_rng(3).normal(0, 0.05, 1000)) for name in ("clear", "close")}
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    clock.now = 0.0
 
     def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
         row.part_s = 10.0
-        now[0] += 10
+        clock.now += 10
         for side, rounds in row.rounds.items():
             loss = {"clear": 0.5, "close": 0.94}[row.name] if side == "B" else 1.0
             found = one_round(len(rounds) + 1, rate := 1000 * loss * math.exp(next(noise[row.name])))
             rounds.append(replace(found, metrics={"records_per_s": rate}))
         return order
 
-    monkeypatch.setattr(module, "measure_part", part)
+    part_by(part)
     rows = [
         Compared({side: replace(scenario(), name=name) for side in "AB"}, "turns", 1) for name in ("clear", "close")
     ]
@@ -163,37 +168,39 @@ def test_time_that_one_scenario_does_not_need_goes_to_those_that_are_not_decided
     assert clear.units < 10
     assert close.former == [30]
     assert close.units > 30
-    assert now[0] <= 600
+    assert clock.now <= 600
     comparison = made._comparison(close)
     assert (comparison.former_plans, comparison.planned_units) == ((30,), close.planned)
     assert judge_comparison(comparison).effect is Effect.SLOWER
 
 
-def test_turns_stay_short_where_the_rate_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+def test_turns_stay_short_where_the_rate_decides(compared_beside_prometheus: Beside) -> None:
+    made, row, said = compared_beside_prometheus(800.0, SequentialStopRule())
     assert not said
     assert not row.discarded["A"]
     assert judge_comparison(made._comparison(row)).effect is Effect.SAME
 
 
 def test_rates_that_may_come_to_the_cap_are_measured_in_long_windows_from_the_first_on(
-    monkeypatch: pytest.MonkeyPatch,
+    compared_beside_prometheus: Beside,
 ) -> None:
     """Turns of a second took 0.97 of the cap until the seventh burst; the budget was spent when they were dropped."""
-    made, row, said = compared_beside_prometheus(monkeypatch, 950.0, SequentialStopRule())
+    made, row, said = compared_beside_prometheus(950.0, SequentialStopRule())
     assert len(said) == 1
     outcome = judge_comparison(made._comparison(row))
     assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, "records_per_s")
 
 
-def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule(), Deciding(metrics=(CPU,)))
+def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(
+    compared_beside_prometheus: Beside,
+) -> None:
+    _, row, said = compared_beside_prometheus(900.0, SequentialStopRule(), Deciding(metrics=(CPU,)))
     assert len(said) == 1
     assert not row.discarded["A"]
 
 
-def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+def test_a_budget_that_is_too_short_for_the_scrapes_is_told(compared_beside_prometheus: Beside) -> None:
+    _, row, said = compared_beside_prometheus(800.0, SequentialStopRule())
     asked = comparing(Change(name="nothing"), said=said, decides=Deciding(metrics=(CPU,)), usage_window_s=75.0)
     assert asked._lengthened(row, 600.0)
     assert said[0].endswith(
@@ -201,9 +208,11 @@ def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.
     )
 
 
-def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(
+    compared_beside_prometheus: Beside,
+) -> None:
     """Records that the candidate had lost were forgotten with the short windows, and the verdict was SAME."""
-    made, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+    made, row, said = compared_beside_prometheus(800.0, SequentialStopRule())
     for side, lost in (("A", ()), ("B", ("records unaccounted",))):
         row.rounds[side][:] = [flawed(one_round(1, 1000.0), invalid=lost, broken=lost)]
     row.window_s = 0.0
@@ -214,37 +223,42 @@ def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch
     assert not said
 
 
-def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs() -> None:
     """num.network.threads of the nightly went by pairs of clusters everywhere, for one scenario that states it."""
     stating, said = scenario("network-threads-8"), list[str]()
     stating = replace(stating, cluster=replace(stating.cluster, config=(("num.network.threads", "8"),)))
     rows = [scenario("batch-1k"), stating, scenario("acks-all")]
-    made = comparing(Change(name="x", changes=(("broker.num.network.threads", "4"),)), *rows, said=said)
     measured: list[tuple[str, list[str], float]] = []
-    for method in ("_alternate", "_pairs"):
 
-        def measure(here: list[Compared], budget_s: float, method: str = method) -> None:
-            measured.append((method, [row.name for row in here], budget_s))
-            for row in here:
-                row.seconds = 20.0
+    def measure(method: str, here: Sequence[Compared], budget_s: float) -> None:
+        measured.append((method, [row.name for row in here], budget_s))
+        for row in here:
+            row.seconds = 20.0
 
-        monkeypatch.setattr(made, method, measure)
-    made.compare(scenario("batch-1k"))
+    class Noted(Comparing):
+        def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            measure("_alternate", comparisons, budget_s)
+
+        def _pairs(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            measure("_pairs", comparisons, budget_s)
+
+    change = Change(name="x", changes=(("broker.num.network.threads", "4"),))
+    comparing(change, *rows, kind=Noted, said=said).compare(scenario("batch-1k"))
     assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 50.0)]
     (note,) = said
     assert note.startswith("network-threads-8: brokers take this change at their start only, or these scenarios state")
 
 
-def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_comparison_is_there_as_far_as_it_went() -> None:
     """A night against a reference that was stopped in its last minutes left nothing."""
     world = World()
-    made = comparing(Change(name="x"), scenario("batch-1k"), scenario("acks-all"), world=world)
 
-    def measured(rows: list[Compared], _budget_s: float) -> None:
-        rows[0].orders += ["ABBA"] * 3
-        raise KeyboardInterrupt
+    class Interrupted(Comparing):
+        def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            comparisons[0].orders += ["ABBA"] * 3
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(made, "_alternate", measured)
+    made = comparing(Change(name="x"), scenario("batch-1k"), scenario("acks-all"), kind=Interrupted, world=world)
     with pytest.raises(KeyboardInterrupt):
         made.compare(scenario("batch-1k"))
     so_far = made.so_far(scenario("batch-1k"))
@@ -255,19 +269,17 @@ def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("second", ["_change_live", "_begun", "_alternate"])
-def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
-    monkeypatch: pytest.MonkeyPatch, second: str
-) -> None:
+def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(second: str) -> None:
     """An hour of answers was lost, as wrong usage, where the last scenario stated the setting itself."""
     rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1))]
-    made, calls = comparing(Change(name="x", changes=(("broker.y", "1"),)), *rows, budget_s=600.0), list[str]()
+    calls = list[str]()
 
-    def alternate(_self: object, here: list[Compared], _budget_s: float) -> None:
-        for rounds in here[0].rounds.values():
-            rounds.append(one_round(1, 1000.0))
+    class Measured(Comparing):
+        def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            for rounds in comparisons[0].rounds.values():
+                rounds.append(one_round(1, 1000.0))
 
-    monkeypatch.setattr(Comparing, "_alternate", alternate)
-    whole = getattr(Comparing, second)
+    whole = getattr(Measured, second)
 
     def refused_the_second_time(self: Comparing, *given: Any, **named: Any) -> Any:
         calls.append(second)
@@ -275,7 +287,8 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
             raise ConfigurationError("real brokers are not restarted for it")
         return whole(self, *given, **named)
 
-    monkeypatch.setattr(Comparing, second, refused_the_second_time)
+    kind = type("Refused", (Measured,), {second: refused_the_second_time})
+    made = comparing(Change(name="x", changes=(("broker.y", "1"),)), *rows, kind=kind, budget_s=600.0)
     first, other = made.compare(rows[0]), made.compare(rows[1])
     assert first.baseline.rounds == first.candidate.rounds == (one_round(1, 1000.0),)
     undecided = [*other.baseline.rounds, *other.candidate.rounds]
@@ -283,24 +296,15 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
     assert not any(one.broken for one in undecided)
 
 
-def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_are_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_are_measured() -> None:
     """On pairs of clusters Kafka read it and forgot it: SAME."""
     change = Change(name="x", on_pairs=True, changes=(("broker.log.message.downconversion.enable", "false"),))
-    world = World()
+    world = World(unknown={"cluster-2": {"log.message.downconversion.enable"}})  # the changed brokers are asked
     made = comparing(change, world=world)
-
-    def fixed(self: Live, names: Iterable[str]) -> list[str]:
-        assert self is world.clusters[1].live_settings(), "the changed brokers are asked"
-        assert list(names) == ["log.message.downconversion.enable"]
-        raise ConfigurationError("these brokers do not know it")
-
-    monkeypatch.setattr(Live, "fixed", fixed)
-    monkeypatch.setattr(Comparing, "_warm", Mock(side_effect=AssertionError("it was measured")))
-    with pytest.raises(ConfigurationError, match="do not know it"):
+    with pytest.raises(ConfigurationError, match=r"do not know log\.message\.downconversion\.enable$"):
         made._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
     assert len(world.clusters) == 2
+    assert not any("load" in line for line in world.lines), "nothing was measured"
 
 
 @pytest.mark.parametrize("first", ["AB", "BA"])
@@ -347,50 +351,55 @@ def test_two_clusters_differ_whatever_a_change_of_clients_leaves_as_it_is() -> N
         assert cannot_be_compared(scenario(), change, setup, AS_USUAL, against=True) is None
 
 
-def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next() -> None:
     """It was decided after 20 of 200 s; the others had 200 s each, as if nothing were left."""
     rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1), ("c", 1))]
     given: list[float] = []
 
-    def alternate(_self: object, here: list[Compared], budget_s: float) -> None:
-        given.append(budget_s)
-        for row in here:
-            row.seconds = 20.0
+    class Short(Comparing):
+        def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            given.append(budget_s)
+            for row in comparisons:
+                row.seconds = 20.0
 
-    monkeypatch.setattr(Comparing, "_alternate", alternate)
-    comparing(Change(name="x"), *rows, budget_s=600.0).compare(rows[0])
+    comparing(Change(name="x"), *rows, kind=Short, budget_s=600.0).compare(rows[0])
     assert given == [200.0, 580.0]
 
 
-def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+class Warm(Comparing):
+    """Brokers that need no warm-up."""
+
+    def _warm(self, *_: object) -> Any:
+        return Mock()
+
+
+def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured() -> None:
     """The brokers died while it was applied; the next scenarios' "as declared" was measured with it."""
     outside = Mock(rehearsals=0)
     outside.change.return_value = outside.restore.return_value = 0.1
 
-    def brokers_die(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
-        switch.to("B")
-        raise TargetError("broker 1 was killed by signal -9")
+    class BrokersDie(Warm):
+        def _until_decided(self, _comparisons: object, _deadline: float, _benches: object, switch: Switch) -> None:
+            switch.to("B")
+            raise TargetError("broker 1 was killed by signal -9")
 
-    monkeypatch.setattr(Comparing, "_warm", Mock())
-    monkeypatch.setattr(Comparing, "_until_decided", brokers_die)
     row = Compared({"A": scenario(), "B": scenario()}, "rounds", 2)
-    comparing(Change(name="bios"), outside=outside)._alternate([row], 60.0)
+    comparing(Change(name="bios"), kind=BrokersDie, outside=outside)._alternate([row], 60.0)
     assert row.unsound
     outside.restore.assert_called_once()
 
 
-def test_what_cannot_be_reverted_is_measured_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_reverted_is_measured_no_further() -> None:
     outside = Mock(rehearsals=0)
     outside.change.return_value, outside.restore.side_effect = 0.1, TargetError("nobody answered")
 
-    def revert(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
-        switch.to("B")
-        switch.to("A")
+    class Reverts(Warm):
+        def _until_decided(self, _comparisons: object, _deadline: float, _benches: object, switch: Switch) -> None:
+            switch.to("B")
+            switch.to("A")
 
-    monkeypatch.setattr(Comparing, "_warm", Mock())
-    monkeypatch.setattr(Comparing, "_until_decided", revert)
     first, second = (Compared({"A": scenario(), "B": scenario()}, "rounds", 2) for _ in range(2))
-    made = comparing(Change(name="bios"), outside=outside)
+    made = comparing(Change(name="bios"), kind=Reverts, outside=outside)
     made._alternate([first], 60.0)
     made._alternate([second], 60.0)
     assert first.unsound

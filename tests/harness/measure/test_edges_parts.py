@@ -17,6 +17,7 @@ from perfgate.measure.sides import Switch
 from perfgate.model import Load, Measurement, Round, Scenario, Step, Tier
 from perfgate.model.errors import BrokersFailedError
 from tests.harness.build import accounting, flawed, measurement, one_round, scenario
+from tests.harness.build.bursts import Bursts, both
 
 
 def compared(units: int = 0, planned: int = 0, per_part: int = 1, **changes: Any) -> Compared:
@@ -244,39 +245,33 @@ def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
     [("turns", 60.0, 2, "ABBA"), ("turns", -1.0, 1, ""), ("rounds", -1.0, 1, ""), ("pairs", -1.0, 2, "ABBA")],
 )
 def test_a_part_in_which_brokers_were_late_is_measured_again_while_there_is_time_and_of_pairs_always(
-    monkeypatch: pytest.MonkeyPatch, method: str, left_s: float, tries: int, order: str
+    bursts: Bursts, method: str, left_s: float, tries: int, order: str
 ) -> None:
-    done = []
-
-    def one(*_: object) -> list[tuple[str, Finished]]:
-        done.append(1)
-        if len(done) == 1:
+    def end() -> dict[str, Finished]:
+        if len(bursts.paces) == 1:
             raise BrokersFailedError("not in sync", perhaps_late=True)
-        return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
+        return both(one_round(1, 1000.0))
 
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = end
     row = Compared(dict.fromkeys("AB", scenario()), method, 1)
-    assert measure_part(row, {}, Switch(), left_s, "ABBA") == order
-    assert len(done) == tries
+    assert measure_part(row, bursts.benches, Switch(), left_s, "ABBA") == order
+    assert len(bursts.paces) == tries
     assert [len(rounds) for rounds in row.rounds.values()] == [1 if order else 0] * 2
     assert row.late == 1
 
 
 @pytest.mark.parametrize(("compiling", "again"), [(0.10, False), (0.11, True)])
 def test_a_part_of_brokers_that_compile_is_measured_again_for_as_often_as_it_may(
-    monkeypatch: pytest.MonkeyPatch, compiling: float, again: bool
+    bursts: Bursts, compiling: float, again: bool
 ) -> None:
-    def one(*_: object) -> list[tuple[str, Finished]]:
-        return [("A", a_step(1000.0, 2.0)), ("B", a_step(1000.0, 2.0, compiling))]
-
-    monkeypatch.setattr(parts, "_burst", one)
+    bursts.end = lambda: {"A": a_step(1000.0, 2.0), "B": a_step(1000.0, 2.0, compiling)}
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    assert measure_part(row, {}, Switch(), 60.0, "ABBA") == "ABBA"
+    assert measure_part(row, bursts.benches, Switch(), 60.0, "ABBA") == "ABBA"
     assert len(row.discarded["B"]) == (parts.WARMING_PARTS if again else 0)
     assert (row.may_warm == 0) is again
 
 
-def test_a_round_of_a_block_is_given_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_of_a_block_is_given_the_time_that_is_left() -> None:
     left: list[float] = []
 
     def one(_row: object, index: int, seconds: float, *_: object, **__: object) -> Finished:

@@ -109,9 +109,7 @@ def test_replicas_that_are_late_once_are_measured_again(bursts: Bursts, times: i
 
 
 @pytest.mark.parametrize(("late", "sound"), [(5, True), (1000, False)])
-def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
-    bursts: Bursts, late: int, sound: bool
-) -> None:
+def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(bursts: Bursts, late: int, sound: bool) -> None:
     """Three of six comparisons on two slow cores were INVALID after three bursts, within a minute."""
 
     def end() -> dict[str, Finished]:
@@ -180,9 +178,7 @@ def test_windows_are_as_long_as_what_decides_takes_to_tell(bursts: Bursts) -> No
 
 
 @pytest.mark.parametrize(("late", "kept"), [((True,), 0), ((True, True), 1), ((False,), 0)])
-def test_what_was_late_is_measured_again_once(
-    bursts: Bursts, late: tuple[bool, ...], kept: int
-) -> None:
+def test_what_was_late_is_measured_again_once(bursts: Bursts, late: tuple[bool, ...], kept: int) -> None:
     tries = iter([*late, False])
     reason = "12 of 1,000 sends timed out"
 
@@ -217,9 +213,7 @@ def test_a_generator_that_was_late_too_takes_nothing_from_it(bursts: Bursts) -> 
 
 
 @pytest.mark.parametrize("every", [2, 4, 1])
-def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
-    clock: Clock, every: int
-) -> None:
+def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(clock: Clock, every: int) -> None:
     """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it after eight blocks."""
     paced = replace(scenario(), load=Load(kind="paced", rate=1000.0))
     asked, row = list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)

@@ -40,9 +40,7 @@ def test_nothing_is_measured_after_the_time_is_over() -> None:
 
 
 @pytest.mark.parametrize(("flawed", "tries", "expected"), [(0, 5, 1), (2, 5, 3), (9, 2, 3)])
-def test_a_round_is_measured_again_while_it_may_be(
-    flawed: int, tries: int, expected: int, clock: Clock
-) -> None:
+def test_a_round_is_measured_again_while_it_may_be(flawed: int, tries: int, expected: int, clock: Clock) -> None:
     ends, asked, discarded = clock.now + 60, list[tuple[Any, ...]](), list[float]()
 
     def measure(*given: Any, **named: Any) -> Finished:

@@ -171,9 +171,7 @@ def test_what_is_near_or_no_number_has_no_steps(now: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(("late_s", "spoilt"), [(0.0, False), (0.3, False), (0.6, True)])
-def test_a_change_that_began_late_is_not_in_time_either(
-    late_s: float, spoilt: bool, clock: Clock
-) -> None:
+def test_a_change_that_began_late_is_not_in_time_either(late_s: float, spoilt: bool, clock: Clock) -> None:
     """A busy machine: counters were read for so long that the next side was measured with the other one's settings."""
     clock.now = 0.0
     reading_s = [0.0, late_s, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
