@@ -6,7 +6,8 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.slept: list[float] = []
+        self.times = 1.0
+        """A sleep takes so many times as long as it was asked to: a wait comes to its end in few looks."""
 
     def monotonic(self) -> float:
         return self.now
@@ -16,5 +17,4 @@ class Clock:
         self.now = max(self.now, moment)
 
     def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
+        self.now += seconds * self.times

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
-from perfgate.model import ClusterSpec, settings
+from perfgate.model import MIB, ClusterSpec, settings
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client import live_settings as live_module
+from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import BROKERS, FILE, KNOWN, Broker
 
 
@@ -30,12 +33,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 @pytest.fixture
 def cluster(
-    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: Broker, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
     monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
     up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
     monkeypatch.setattr(cluster_module, "cluster_id_at", up)
     manifests: list[Manifest] = []
@@ -53,3 +54,9 @@ def cluster(
     yield make
     for manifest in manifests:
         manifest.close()
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that leaves so many MiB of this machine's memory available."""
+    return lambda mib: monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))

@@ -1,9 +1,9 @@
 """Java's ahead-of-time cache: one file for each Java, Kafka and set of options, recorded by one broker, used by all."""
 
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
-import psutil
 import pytest
 
 from perfgate.host import java
@@ -66,10 +66,10 @@ def test_a_broker_takes_its_heap_and_what_the_jvm_has_besides(asked: tuple[str, 
 
 
 def test_no_second_cluster_is_started_into_memory_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel ended a broker of the candidate: BROKEN, "do not apply"."""
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=2000 << 20))
+    memory(2000)
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=True)
     with pytest.raises(ConfigurationError, match="takes about 2,286 MiB of memory, and 2,000 MiB are available"):
         target.beside(ClusterSpec())
@@ -77,9 +77,11 @@ def test_no_second_cluster_is_started_into_memory_that_is_not_there(
     target.beside(ClusterSpec())  # units that are measured are not given up for less memory later
 
 
-def test_no_brokers_are_started_into_memory_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_brokers_are_started_into_memory_that_is_not_there(
+    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel ended one of them: a first run that was red, and blamed Kafka."""
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=2000 << 20))
+    memory(2000)
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     with pytest.raises(ConfigurationError, match="3 brokers take about 2,286 MiB, and 2,000 MiB are available"):
         target.prepare([ClusterSpec(brokers=1), ClusterSpec()])

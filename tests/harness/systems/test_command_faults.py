@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import TargetError
@@ -15,13 +16,14 @@ from perfgate.model.target import Action
 from perfgate.systems.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
 from perfgate.systems.attached.manifest import Away, Manifest, leftovers
 from perfgate.systems.kafka.client.admin import session_s
+from tests.harness.build.clock import Clock
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
 
 @pytest.fixture(autouse=True)
-def come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what was asked for at an address be there from the second look on."""
+def come(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """Let what was asked for at an address be there from the second look on; no wait takes time."""
     asked: Counter[str] = Counter()
 
     def listens(address: str, timeout_s: float) -> bool:
@@ -29,8 +31,6 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
         return asked[address] > 1
 
     monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", listens)
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
 
 
 class Noted:
@@ -144,8 +144,7 @@ def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words:
     assert found is None if words is None else words in str(found)
 
 
-def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
+def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path) -> None:
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
     made = CommandFaults(
         {"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"},
@@ -160,7 +159,6 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
     made.do("kill", 2)
     made.restore()
     assert next(answers) == ""
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.WELL_WITHIN_S", 0.0)
     sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
         sick.do("kill", 1)
@@ -208,7 +206,6 @@ def test_a_broker_is_back_when_it_is_seen(
     monkeypatch: pytest.MonkeyPatch, back: str, command: str, listens: tuple[bool, bool], left: str
 ) -> None:
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.BACK_WITHIN_S", 0.1)
     looks = iter(listens)
     monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", lambda *_: next(looks, listens[1]))
     found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
@@ -229,7 +226,7 @@ def test_what_brings_a_broker_back_is_run_whatever_is_seen(tmp_path: Path, back:
 @pytest.mark.parametrize("back", ["start", "heal", "resume"])
 def test_a_broker_that_goes_only_now_is_brought_back_again(tmp_path: Path, back: str) -> None:
     """The command that took it was interrupted, and what it had begun went on: one that was cut off stayed so."""
-    looks = iter([True, True, True, True, True, True, False])
+    looks = iter([True, True, False])
     done = tmp_path / "done"
     found = bring_back(
         {back: f"echo {back} >> {done}"},
@@ -295,13 +292,9 @@ def test_a_second_broker_is_not_taken_while_one_is_away() -> None:
         (None, 0.0),
     ],
 )
-def test_the_session_is_that_of_whoever_watches_the_brokers(
-    told: dict[str, str] | None, expected: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def described(_admin: object, broker: str) -> dict[str, Mock]:
-        if told is None:
-            raise TargetError(f"reading the settings of broker {broker}: not authorized")
-        return {name: Mock(value=value) for name, value in told.items()}
-
-    monkeypatch.setattr("perfgate.systems.kafka.client.admin.broker_config", described)
-    assert session_s(Mock(), "1") == expected
+def test_the_session_is_that_of_whoever_watches_the_brokers(told: dict[str, str] | None, expected: float) -> None:
+    reply = Mock(return_value={name: Mock(value=value) for name, value in (told or {}).items()})
+    if told is None:
+        reply.side_effect = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    admin = Mock(describe_configs=lambda asked, **_: {asked[0]: Mock(result=reply)})
+    assert session_s(admin, "1") == expected

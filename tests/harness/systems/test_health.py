@@ -1,6 +1,5 @@
 """Health of real brokers while they are measured: what is unwell, away or of another cluster stops the run."""
 
-import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,10 +9,10 @@ import pytest
 
 from perfgate.model import ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
-from perfgate.systems.attached import cluster as attached_module
 from perfgate.systems.attached.cluster import BACK_S, HEALTH_AT_MOST_S
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
+from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import BROKERS, Broker, left_in, partition, target
 
 TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
@@ -60,11 +59,15 @@ def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
 
 
 def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
-    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster()
-    clock = iter([1000.0, 1010.0])
-    monkeypatch.setattr(attached_module, "time", Mock(monotonic=lambda: next(clock)))
+
+    def slowly(*_: object) -> str:
+        clock.sleep(10.0)
+        return ""
+
+    monkeypatch.setattr(cluster_module, "unwell", slowly)
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
 
@@ -157,53 +160,53 @@ def test_nothing_is_written_to_another_cluster(
 
 
 def test_another_broker_that_goes_while_one_is_away_ends_the_run(
-    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was looked at until the fault was over and two minutes had passed."""
-    made, missing, now = cluster('kill = "true"\nstart = "true"'), {2}, time.monotonic()
+    made, missing = cluster('kill = "true"\nstart = "true"'), {2}
     monkeypatch.setattr(
         cluster_module,
         "unwell",
         lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
-    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
-    monkeypatch.setattr(attached_module, "time", Mock(monotonic=lambda: now))
-    made._pause = 0.0
     made.faults._away = {2: "start"}
+    clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
+    clock.now += HEALTH_AT_MOST_S
     made.check()  # it is back, and copies what it lacks
     missing |= {3}
+    clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once, as the target file asks for: under-replicated"):
         made.check()
     missing -= {3}
-    now += BACK_S + 1
+    clock.now += BACK_S + 1
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()  # it has not caught up in all that time
 
 
 def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
-    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Over a rolling restart all brokers were excused in the end."""
     made, missing = cluster('kill = "true"\nstart = "true"'), set[int]()
     monkeypatch.setattr(
         cluster_module, "unwell", lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused})
     )
-    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)
-    made._pause = 0.0
     made.faults._away = {1: "start"}
+    clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
     made.faults.do("kill", 2)  # which waits until all is well
     missing |= {1, 2}
+    clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
     (tmp_path / "up-2").touch()
 
 
 def test_brokers_that_are_well_again_excuse_nothing_more(
-    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, missing = cluster('kill = "true"\nstart = "true"'), {2}
     monkeypatch.setattr(
@@ -211,13 +214,14 @@ def test_brokers_that_are_well_again_excuse_nothing_more(
         "unwell",
         lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
-    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
-    made._pause = 0.0
     made.faults._away = {2: "start"}
+    clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
     missing.clear()
+    clock.now += HEALTH_AT_MOST_S
     made.check()
     missing |= {2}
+    clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()

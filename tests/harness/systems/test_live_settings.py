@@ -17,12 +17,13 @@ from perfgate.systems.kafka.client import admin
 from perfgate.systems.kafka.client import live_settings as module
 from perfgate.systems.kafka.client.admin import MOST_THREADS, broker_config, is_own, put_back_own, set_broker, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
+from tests.harness.build.clock import Clock
 
 NAME = "num.io.threads"
 
 
 @pytest.fixture
-def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+def brokers(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> dict[str, str | None]:
     """Two brokers' dynamic value of the setting; 8 counts where there is none."""
     values: dict[str, str | None] = {"1": None, "2": "16"}
 
@@ -32,7 +33,6 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     monkeypatch.setattr(module, "broker_config", lambda _admin, broker: broker)
     monkeypatch.setattr(module, "told_of", lambda _, broker, name: (values[broker], values[broker] or "8"))
     monkeypatch.setattr(admin, "dynamic_value", lambda _, broker, _name: values[broker])
-    monkeypatch.setattr(admin, "TAKING_S", 0.1)
     monkeypatch.setattr(module, "set_broker", set_broker)
     monkeypatch.setattr(module, "await_broker", lambda *_: None)
     return values
@@ -118,7 +118,6 @@ def test_a_value_that_a_broker_is_just_taking_is_the_runs_own(
 
     live = LiveSettings(Mock(), ["1", "2"])
     live.change(settings({NAME: 2}))
-    monkeypatch.setattr(admin, "TAKING_S", 60)
     monkeypatch.setattr(admin, "dynamic_value", told)
     live.restore()
     assert brokers == {"1": None, "2": "16"}

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host import java
 from perfgate.host.java import AotCaches
+from tests.harness.build.clock import Clock
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path | None]:
-    monkeypatch.setattr(java, "LOOK_EVERY_S", 0.001)
+def paths(tmp_path: Path, clock: Clock) -> dict[str, Path | None]:
     return {
         "bookie": tmp_path / "aot" / "bookie.aot",
         "broker": tmp_path / "aot" / "broker.aot",
@@ -57,9 +56,8 @@ def test_a_tool_that_has_ended_leaves_its_cache_at_once_and_records_no_more(path
 
 @pytest.mark.parametrize("status", [-9, None])
 def test_a_node_that_crashed_or_takes_too_long_leaves_no_cache(
-    paths: dict[str, Path | None], status: int | None, monkeypatch: pytest.MonkeyPatch
+    paths: dict[str, Path | None], status: int | None
 ) -> None:
-    monkeypatch.setattr(java, "RECORDED_WITHIN_S", 0.01)
     caches = AotCaches(paths)
     part = recorded(caches.options("bookie", 11))
     part.write_bytes(b"half")

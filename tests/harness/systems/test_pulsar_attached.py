@@ -9,20 +9,16 @@ import pytest
 
 from perfgate.model import ClusterSpec, TopicSpec
 from perfgate.model.errors import ConfigurationError, InterferedError, TargetError, TopicRefusedError
-from perfgate.systems.attached import cluster as attached_module
-from perfgate.systems.attached import command_faults
 from perfgate.systems.attached.manifest import leftovers
 from perfgate.systems.attached.target import TwoTargets
-from perfgate.systems.pulsar.attached import nodes as nodes_module
-from perfgate.systems.pulsar.attached import own_namespace as namespace_module
 from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
 from perfgate.systems.pulsar.attached.described import load_target
 from perfgate.systems.pulsar.attached.external import PulsarTarget
 from perfgate.systems.pulsar.attached.own_namespace import PROPERTY
 from perfgate.systems.pulsar.attached.trial import Trials
-from perfgate.systems.pulsar.client import live_settings as live_module
 from perfgate.systems.pulsar.client.admin import Admin
 from tests.harness.build import scenario
+from tests.harness.build.clock import Clock
 from tests.harness.build.pulsar_brokers import FakePulsar, asked, served
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
@@ -32,12 +28,8 @@ Made = Callable[..., PulsarTarget]
 
 
 @pytest.fixture
-def pulsar(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePulsar]:
+def pulsar(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[FakePulsar]:
     monkeypatch.setattr(Trials, "_try_clients", lambda *_: None)  # these brokers speak no binary protocol
-    monkeypatch.setattr(namespace_module, "ASK_EVERY_S", 0.001)
-    monkeypatch.setattr(live_module, "ASK_EVERY_S", 0.001)
-    monkeypatch.setattr(nodes_module, "THERE_WITHIN_S", 0.1)
-    monkeypatch.setattr(nodes_module, "ASK_EVERY_S", 0.01)
     with served(FakePulsar()) as found:
         yield found
 
@@ -360,8 +352,7 @@ def test_brokers_behind_a_proxy_are_seen_by_the_list_alone(
         target(pulsar).prepare([SPEC])
 
 
-def test_a_broker_that_goes_stops_the_run(pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)
+def test_a_broker_that_goes_stops_the_run(pulsar: FakePulsar, target: Made, clock: Clock) -> None:
     one = target(pulsar)
     one.prepare([SPEC])
     cluster = one.cluster(SPEC)
@@ -398,10 +389,8 @@ def test_a_setting_is_put_back_although_a_broker_has_gone(pulsar: FakePulsar, ta
 
 
 def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
-    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
 ) -> None:
-    monkeypatch.setattr(command_faults, "STAYS_S", 0.05)
-    monkeypatch.setattr(command_faults, "LOOK_EVERY_S", 0.01)
     log = tmp_path / "log"
     commands = f'[faults]\nkill = "echo kill {{port}} >> {log}"\nstart = "echo start {{port}} >> {log}"\n'
     killed = target(pulsar, tables=commands, run_id="killed", faults_allowed=True)
@@ -419,15 +408,11 @@ def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
     assert left_in(tmp_path) == []
 
 
-def test_no_broker_is_taken_from_a_cluster_that_is_not_well(
-    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_faults, "WELL_WITHIN_S", 0.05)
-    monkeypatch.setattr(command_faults, "LOOK_EVERY_S", 0.01)
+def test_no_broker_is_taken_from_a_cluster_that_is_not_well(pulsar: FakePulsar, target: Made, clock: Clock) -> None:
     one = target(pulsar, tables='[faults]\nkill = "false"\nstart = "true"\n', faults_allowed=True)
     one.prepare([SPEC])
     cluster = one.cluster(SPEC)
-    pulsar.sick = {1}
+    pulsar.sick, clock.times = {1}, 20.0
     with pytest.raises(
         TargetError, match=r"broker 2 is not taken away: the cluster was not well.*no message came back"
     ):

@@ -2,10 +2,10 @@
 
 import math
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
-import psutil
 import pytest
 
 from perfgate.host import docker_engine
@@ -124,17 +124,17 @@ def test_a_bookie_that_ends_is_quoted_without_the_usage_that_it_prints_last(
 
 
 def test_what_containers_of_pulsar_need_is_asked_for_before_a_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(docker_engine, "have_images", lambda images, say, option: asked.extend([*images, option]))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=1 << 34))
+    memory(1 << 14)
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image="toxiproxy:1", say=print, note=print)
     target.prepare([SPEC])
     assert asked == ["apachepulsar/pulsar:4.0.8", "toxiproxy:1", "--pulsar-image"]
     with pytest.raises(ConfigurationError, match=r"cluster\.security"):
         target.prepare([ClusterSpec(system="pulsar", bookies=3, security="tls")])
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=1 << 29))
+    memory(1 << 9)
     with pytest.raises(ConfigurationError, match="too little memory: Pulsar's nodes take about"):
         target.prepare([SPEC])
 

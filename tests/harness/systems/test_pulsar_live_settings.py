@@ -5,17 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from perfgate.model.errors import ConfigurationError, InterferedError, TargetError
-from perfgate.systems.pulsar.client import live_settings as module
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.live_settings import LiveSettings, same_value
+from tests.harness.build.clock import Clock
 from tests.harness.build.pulsar_brokers import FakePulsar, served
 
 NAME = "dispatcherMaxRoundRobinBatchSize"
 
 
 @pytest.fixture
-def pulsar(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePulsar]:
-    monkeypatch.setattr(module, "ASK_EVERY_S", 0.001)
+def pulsar() -> Iterator[FakePulsar]:
     with served(FakePulsar()) as found:
         yield found
 
@@ -55,9 +54,8 @@ def test_a_value_that_brokers_would_store_and_not_take_is_refused_before(pulsar:
     assert not pulsar.dynamic
 
 
-def test_a_broker_that_does_not_take_it(pulsar: FakePulsar, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TAKEN_WITHIN_S", 0.1)
-    pulsar.lag[3] = {NAME: "20"}
+def test_a_broker_that_does_not_take_it(pulsar: FakePulsar, clock: Clock) -> None:
+    pulsar.lag[3], clock.times = {NAME: "20"}, 100.0
     settings = live(pulsar)
     with pytest.raises(TargetError, match=f"broker {pulsar.urls[2]} did not take {NAME} = 33"):
         settings.change(((NAME, "33"),))

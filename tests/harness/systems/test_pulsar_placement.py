@@ -9,6 +9,7 @@ from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.pulsar.client import topics
 from perfgate.systems.pulsar.client.admin import TopicName
 from perfgate.systems.pulsar.client.topics import place
+from tests.harness.build.clock import Clock
 
 TOPIC = TopicName.of("persistent://kpg/run/kpg-1-topic")
 NAMES = {1: "here:8081", 2: "here:8082", 3: "here:8083"}
@@ -49,9 +50,7 @@ def placed(brokers: Any, partitions: int) -> Any:
     return brokers
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "ASK_EVERY_S", 0.0)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def test_partitions_go_to_the_brokers_in_turn() -> None:
@@ -72,9 +71,8 @@ def test_a_bundle_that_went_elsewhere_is_given_away_again() -> None:
     assert len(brokers.unloaded) > 3
 
 
-def test_a_broker_that_takes_nothing_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "PLACED_WITHIN_S", 0.02)
-    monkeypatch.setattr(topics, "ASK_EVERY_S", 0.005)
+def test_a_broker_that_takes_nothing_is_an_error_that_names_it(clock: Clock) -> None:
+    clock.times = 100.0
     with pytest.raises(TargetError, match=r"kpg-1-topic-partition-1 was not given to broker 2 .* broker 1 has it"):
         placed(Brokers({0: "a", 1: "b"}, deaf_for=10_000), 2)
 

@@ -1,14 +1,14 @@
 """The embedded target of Pulsar: what it refuses before it starts anything, and what it tries again."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import psutil
 import pytest
 
-from perfgate.model import MIB, ClusterSpec
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.pulsar.jars import PulsarJars
 from perfgate.systems.pulsar.managed import embedded
@@ -50,10 +50,6 @@ def target(tmp_path: Path, *, compared: bool = False) -> PulsarTarget:
     return PulsarTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=compared)
 
 
-def memory(monkeypatch: pytest.MonkeyPatch, mib: float) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -74,17 +70,17 @@ def test_what_processes_of_pulsar_cannot_have_is_refused(
 
 
 def test_memory_is_asked_for_before_a_start_and_before_a_second_cluster(
-    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
-    memory(monkeypatch, 1_000)
+    memory(1_000)
     with pytest.raises(ConfigurationError, match=r"too little memory: Pulsar's nodes take about .* 1,000 MiB are"):
         target(tmp_path).prepare([SPEC])
-    memory(monkeypatch, 8_000)
+    memory(8_000)
     made = target(tmp_path)
     made.prepare([SPEC])
     first = made.cluster(SPEC)
     assert made.cluster(SPEC) is first
-    memory(monkeypatch, 1_000)
+    memory(1_000)
     with pytest.raises(ConfigurationError, match="a second cluster side by side"):
         made.beside(SPEC)
     assert len(clusters.made) == 1
@@ -113,9 +109,9 @@ def test_a_port_that_was_taken_is_tried_again_once_and_nothing_else_is(clusters:
 
 
 def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
-    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
-    memory(monkeypatch, 16_000)
+    memory(16_000)
     other = ClusterSpec(system="pulsar", bookies=3, jvm_options=("-XX:+UseZGC",))
     fsync = ClusterSpec(system="pulsar", bookies=3, bookie_config=(("journalSyncData", "true"),))
     for specs, compared, warm in (

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.systems.pulsar.client import policies
-from perfgate.systems.pulsar.client import topics as module
 from perfgate.systems.pulsar.client.admin import Admin, Ledger, TopicName
 from perfgate.systems.pulsar.client.topics import END, Topics
+from tests.harness.build.clock import Clock
 from tests.harness.build.pulsar_brokers import FakePulsar, Partition, asked, metadata, served
 
 NAME = "persistent://kpg/run/kpg-1-topic"
@@ -39,8 +39,7 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 @pytest.fixture
-def topics(pulsar: FakePulsar, monkeypatch: pytest.MonkeyPatch) -> Topics:
-    monkeypatch.setattr(module, "ASK_EVERY_S", 0.001)
+def topics(pulsar: FakePulsar, clock: Clock) -> Topics:
     return Topics(Well(), Admin(pulsar.urls), lambda: {f"broker-{n}:6650": n for n in (1, 2, 3)})
 
 
@@ -89,11 +88,8 @@ def test_a_ledger_with_the_quorums_from_before_is_made_again(pulsar: FakePulsar,
     assert len(asked(pulsar, "DELETE", "-partition-0")) == 1
 
 
-def test_a_ledger_that_never_gets_them_is_the_brokers_failure(
-    pulsar: FakePulsar, topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
-    pulsar.stale_policies = 10**9
+def test_a_ledger_that_never_gets_them_is_the_brokers_failure(pulsar: FakePulsar, topics: Topics, clock: Clock) -> None:
+    pulsar.stale_policies, clock.times = 10**9, 100.0
     with pytest.raises(BrokersFailedError, match=r"ack quorum \(2, 2, 2\), not \(3, 3, 2\)"):
         topics.create(NAME, THREE)
 
@@ -153,12 +149,12 @@ def test_every_message_is_counted_once_whatever_became_of_the_brokers(
 
 @pytest.mark.parametrize("what", ["not there", "further on"])
 def test_no_number_without_the_subscription_at_the_beginning(
-    pulsar: FakePulsar, topics: Topics, what: str, monkeypatch: pytest.MonkeyPatch
+    pulsar: FakePulsar, topics: Topics, what: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.create(NAME, THREE)
     of(pulsar, 0).entries = [[7, 7]]
     pulsar.unload("kpg/run/kpg-1-topic-partition-0")
-    monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
+    clock.times = 100.0
     if what == "not there":
         of(pulsar, 0).subscriptions.clear()
     else:

@@ -19,6 +19,7 @@ from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
+from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import BROKERS, FILE, target
 
 
@@ -112,9 +113,10 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
     assert done == ["put back", "looked", *([] if unwell else ["asked the zone"])]
 
 
-def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The list was of before: rows were not run, and CPU of a broker that was not on it was left out."""
-    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.01)
     path = tmp_path / "target.toml"
     path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "true"\n')
     noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed")
@@ -153,7 +155,7 @@ def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, monkeypat
 
 
 def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     up = tmp_path / "up"
     path = tmp_path / "target.toml"
@@ -168,8 +170,7 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
         noted.close()
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "c" * up.exists())
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
 
     def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
         if not up.exists():
