@@ -1,6 +1,6 @@
 """Real brokers that a target file names, and fakes of their settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,16 +23,21 @@ class Broker:
     def __init__(self) -> None:
         self.values: dict[tuple[str, str], str | None] = {}
         self.fail: set[tuple[str, str]] = set()
+        self.error: Callable[[str], Exception] = lambda broker: TargetError(f"broker {broker} does not answer")
+        """Of the number of a broker that is to fail."""
+        self.deaf = False
+        """Whether a change is answered and not made."""
 
     def get(self, _admin: object, broker: str, name: str) -> str | None:
         if (broker, name) in self.fail:
-            raise TargetError(f"broker {broker} does not answer")
+            raise self.error(broker)
         return self.values.get((broker, name))
 
     def set(self, _admin: object, broker: str, name: str, value: str | None, _effective: str = "") -> None:
         if (broker, name) in self.fail:
-            raise TargetError(f"broker {broker} does not answer")
-        self.values[broker, name] = value
+            raise self.error(broker)
+        if not self.deaf:
+            self.values[broker, name] = value
 
 
 def left_in(folder: Path) -> list[str]:

@@ -23,13 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.fixtures.wiring_kafka import exporters_usage
-from perfgate.metrics import prometheus_sampler as sampler_module
 from perfgate.metrics.health import EVIDENCE, increase
 from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource, duration_s, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
+from tests.harness.build.clock import Clock
 from tests.harness.build.prometheus import KAFKA, NODE, SAME_CLOCK, Scraped, jvm, process, sampled, scraping
 
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
@@ -125,8 +125,14 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as http:
+def answers() -> type[Answers]:
+    """Answers of this test alone."""
+    return type("OfOneTest", (Answers,), {})
+
+
+@pytest.fixture
+def server(answers: type[Answers]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), answers) as http:
         thread = threading.Thread(target=http.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{http.server_port}"
@@ -181,8 +187,8 @@ def test_a_refused_query_is_one_message_with_the_query(server: str) -> None:
         prometheus.instant("sum(")
 
 
-def test_a_wrong_token_names_the_remedy_and_not_the_token(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Answers, "token", "right-token")
+def test_a_wrong_token_names_the_remedy_and_not_the_token(server: str, answers: type[Answers]) -> None:
+    answers.token = "right-token"
     Prometheus(PrometheusSource(url=server, token="right-token"))
     with pytest.raises(ConfigurationError, match="username, password, token") as caught:
         Prometheus(PrometheusSource(url=server, token="wrong-token"))
@@ -200,14 +206,14 @@ def test_no_http_proxy_stands_before_this_machine(server: str, monkeypatch: pyte
     "given", [{"token": "right-token"}, {"headers": {"authorization": "Bearer right-token"}}], ids=["token", "header"]
 )
 def test_a_token_is_sent_whatever_the_netrc_holds(
-    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: Any
+    server: str, answers: type[Answers], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: Any
 ) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(netrc))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("perfgate.metrics.prometheus.is_this_machine", lambda host: False)
-    monkeypatch.setattr(Answers, "token", "right-token")
+    answers.token = "right-token"
     assert ahead_of_wall_s(Prometheus(PrometheusSource(url=server, **given))) == pytest.approx(120, abs=2)
 
 
@@ -216,15 +222,13 @@ def test_no_server_is_one_message() -> None:
         Prometheus(PrometheusSource(url="http://127.0.0.1:9"))
 
 
-def test_a_prometheus_that_refuses_later_leaves_a_round_without_cpu(
-    server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prometheus_that_refuses_later_leaves_a_round_without_cpu(server: str, answers: type[Answers]) -> None:
     """One request that failed in a night ended it as wrong usage: each round asked for the time anew."""
     cluster = Mock(spec=OwnCluster, prometheus_url=server)
     cluster.agents.return_value, cluster.broker_hosts.return_value = {"127.0.0.1:7071": 1}, {1: "127.0.0.1"}
     known: dict[str, Prometheus] = {}
     exporters_usage(cluster, 0.0, known)
-    monkeypatch.setattr(Answers, "token", "nobody has it")
+    answers.token = "nobody has it"
     sampler = exporters_usage(cluster, 0.0, known)
     sampler.edge()
     sampler.edge()
@@ -370,12 +374,14 @@ def test_a_query_that_tells_of_another_time_than_the_window_s_is_refused(query: 
         source_of({"url": "http://p", "query": query})
 
 
-def test_a_step_of_this_machines_wall_clock_moves_no_window(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_this_machines_wall_clock_moves_no_window(
+    server: str, answers: type[Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import time
 
     prometheus = Prometheus(PrometheusSource(url=server))
-    wall, there = time.time, Answers.ahead_s
-    monkeypatch.setattr(Answers, "ahead_s", there - 60)  # the server's own clock goes on
+    wall = time.time
+    answers.ahead_s -= 60  # the server's own clock goes on
     monkeypatch.setattr(time, "time", lambda: wall() + 60)
     assert prometheus.first.moved_by(prometheus.look()) == 0.0
 
@@ -442,10 +448,9 @@ def test_the_exporter_that_tells_of_the_brokers_at_the_start_is_the_run_s() -> N
     ],
 )
 def test_a_prometheus_that_can_never_answer_is_refused_at_the_start(
-    series: Any, stated: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+    series: Any, stated: dict[str, str], words: str, clock: Clock
 ) -> None:
     """It was found after a round, and every scenario was INCONCLUSIVE in the end."""
-    monkeypatch.setattr(sampler_module, "LATE_SCRAPES_S", 0.0)
     with pytest.raises(ConfigurationError, match=re.escape(words)) as caught:
         settled(scraping(*series, **stated), {1: "kafka-1:9092", 2: "kafka-2:9092"})
     assert str(caught.value).startswith("[prometheus] cannot tell the brokers' CPU: ")
@@ -462,13 +467,14 @@ def test_a_pod_is_the_broker_whose_host_name_it_begins(label: str) -> None:
     assert "(strimzi)" in settled(scraping(*pods, *jvms, preset="strimzi"), brokers)
 
 
-def test_only_the_scrape_intervals_of_what_is_matched_count(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_scrape_intervals_of_what_is_matched_count(
+    server: str, answers: type[Answers], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A job of 7 min beside the brokers' made rounds of 2,100 s."""
-    targets = [
+    answers.targets = [
         {"labels": {"job": "kafka", "instance": "kafka-1:7071"}, "scrapeInterval": "15s"},
         {"labels": {"job": "slow", "instance": "else:1"}, "scrapeInterval": "7m"},
     ]
-    monkeypatch.setattr(Answers, "targets", targets)
     monkeypatch.setattr(Prometheus, "instant", lambda _self, query, at=20.0: Scraped(*KAFKA).instant(query, 20.0))
     assert Prometheus(PrometheusSource(url=server, match='job="kafka"')).scrape_interval_s() == 15
     assert Prometheus(PrometheusSource(url=server)).scrape_interval_s() == 420, "nothing says which are the brokers'"

@@ -1,6 +1,7 @@
 """Fixtures of real brokers."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -33,10 +34,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 @pytest.fixture
 def cluster(
-    tmp_path: Path, broker: Broker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: Broker, clock: Clock, unwell_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
-    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
+    unwell_by(lambda *_: "")
     up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
     monkeypatch.setattr(cluster_module, "cluster_id_at", up)
     manifests: list[Manifest] = []
@@ -60,3 +61,9 @@ def cluster(
 def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that leaves so many MiB of this machine's memory available."""
     return lambda mib: monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
+
+
+@pytest.fixture
+def unwell_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., str]], None]:
+    """Return a function that lets clusters say what is wrong with them by the function that it is given."""
+    return partial(monkeypatch.setattr, cluster_module, "unwell")

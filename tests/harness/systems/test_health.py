@@ -59,7 +59,7 @@ def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
 
 
 def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
-    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
 ) -> None:
     made = cluster()
 
@@ -67,21 +67,21 @@ def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
         clock.sleep(10.0)
         return ""
 
-    monkeypatch.setattr(cluster_module, "unwell", slowly)
+    unwell_by(slowly)
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
 
 
 def test_what_stopped_a_run_stops_all_of_it(
-    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], unwell_by: Callable[..., None]
 ) -> None:
     """It stopped the rows under way, and the next ones were put on the same brokers."""
     attached, made = target(tmp_path, []), cluster()
     attached._alive, made.meter = made, attached._meter
-    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "1 of 9 partitions are offline")
+    unwell_by(lambda *_: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
-    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
+    unwell_by(lambda *_: "")
     with pytest.raises(TargetError, match=r"stopped at once.*partitions are offline"):
         attached.cluster(made.spec)
     assert attached._alive is None, "and what it had changed is put back"
@@ -115,14 +115,14 @@ ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run beg
 @pytest.mark.parametrize("away", [False, True])
 def test_a_name_that_leads_to_another_cluster_meanwhile_stops_the_run(
     cluster: Callable[..., ExternalCluster],
-    monkeypatch: pytest.MonkeyPatch,
+    unwell_by: Callable[..., None],
     told: str | None,
     stopped: bool,
     away: bool,
 ) -> None:
     """The id was asked for at the start alone: hours later the load went wherever the name led."""
     made = cluster()
-    monkeypatch.setattr(cluster_module, "unwell", TOLD_OF_PARTITIONS)
+    unwell_by(TOLD_OF_PARTITIONS)
     made._admin = Mock(list_topics=Mock(return_value=Mock(cluster_id=told, topics={})))
     made.faults._away = {1: "start"} if away else {}
     with pytest.raises(TargetError, match=ELSEWHERE) if stopped else nullcontext():
@@ -160,15 +160,11 @@ def test_nothing_is_written_to_another_cluster(
 
 
 def test_another_broker_that_goes_while_one_is_away_ends_the_run(
-    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
 ) -> None:
     """Nothing was looked at until the fault was over and two minutes had passed."""
     made, missing = cluster('kill = "true"\nstart = "true"'), {2}
-    monkeypatch.setattr(
-        cluster_module,
-        "unwell",
-        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
-    )
+    unwell_by(lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}))
     made.faults._away = {2: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()
@@ -186,13 +182,11 @@ def test_another_broker_that_goes_while_one_is_away_ends_the_run(
 
 
 def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
-    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None], tmp_path: Path
 ) -> None:
     """Over a rolling restart all brokers were excused in the end."""
     made, missing = cluster('kill = "true"\nstart = "true"'), set[int]()
-    monkeypatch.setattr(
-        cluster_module, "unwell", lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused})
-    )
+    unwell_by(lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused}))
     made.faults._away = {1: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()
@@ -206,14 +200,10 @@ def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
 
 
 def test_brokers_that_are_well_again_excuse_nothing_more(
-    cluster: Callable[..., ExternalCluster], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
 ) -> None:
     made, missing = cluster('kill = "true"\nstart = "true"'), {2}
-    monkeypatch.setattr(
-        cluster_module,
-        "unwell",
-        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
-    )
+    unwell_by(lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}))
     made.faults._away = {2: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()

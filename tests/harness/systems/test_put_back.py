@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.fixtures.book import Book
 from perfgate.fixtures.live import put_back
@@ -18,7 +20,6 @@ from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.external import KafkaCleaner as Cleaner
-from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import Broker, left_in, partition
@@ -67,7 +68,6 @@ def test_a_quota_is_noted_before_it_is_set_and_removed_by_the_run_or_the_next_on
 
     monkeypatch.setattr(cluster_module, "set_quota", set_quota)
     monkeypatch.setattr("perfgate.systems.kafka.attached.external.set_quota", set_quota)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     made = cluster()
     made.limit("kpg-r-a", 5)
     assert made.close() == ["client kpg-r-a may still have a quota: no answer"]
@@ -135,28 +135,24 @@ def test_what_stopped_on_its_way_or_is_written_otherwise_is_put_back(
 
 @pytest.mark.parametrize(("told", "left"), [("18", None), ("36", None), ("8", "8")])
 def test_the_start_after_a_kill_knows_the_steps_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker, told: str, left: str | None
+    tmp_path: Path, broker: Broker, told: str, left: str | None
 ) -> None:
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.changes("1", "num.io.threads", None, "9", "36")
     killed.close()
     broker.values["1", "num.io.threads"] = told
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker
-) -> None:
+def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(tmp_path: Path, broker: Broker) -> None:
     """Put back in the order of the notes it stayed at 16: 32 was not the first change's, so that one was left alone."""
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.changes("1", "num.io.threads", None, "9", "16")
     killed.changes("1", "num.io.threads", "16", "16", "32")
     killed.close()
     broker.values["1", "num.io.threads"] = "32"
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] is None
     assert list(tmp_path.iterdir()) == []
@@ -172,7 +168,6 @@ def test_what_another_start_is_putting_back_is_left_to_it(
     broker.values["1", "num.io.threads"] = "16"
     brought_back = Mock(return_value="")
     monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", brought_back)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
     found, cleaner = list(leftovers(tmp_path, "c")), Cleaner(Mock(), Mock())
     with claimed(tmp_path / "r.jsonl"):
         assert cleaner.put_back(Mock(), found) == cleaner.bring_brokers_back(found[0]) == []
@@ -195,7 +190,6 @@ def test_what_another_start_is_putting_back_is_left_to_it(
     ],
 )
 def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     broker: Broker,
     there: set[int],
@@ -208,10 +202,13 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
     killed.changes("7", "num.io.threads", None, "8", "2")
     killed.close()
     broker.fail.add(("7", "num.io.threads"))
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.topic_ids", lambda *_: {})
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.sees_all_topics", lambda _admin: sees)
     topic = Mock(partitions={0: partition(1, holds, holds)})
-    admin = Mock(list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})))
+    denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    described = defaultdict(lambda: Mock() if sees else Mock(result=Mock(side_effect=denied)))
+    admin = Mock(
+        list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})),
+        describe_topics=lambda *_, **__: described,
+    )
     notes: list[str] = []
     left = Cleaner(Mock(), notes.append).put_back(admin, list(leftovers(tmp_path, "c")))
     if dropped:
@@ -245,31 +242,30 @@ def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(
 
 
 def test_a_setting_that_did_not_go_back_is_told(
-    monkeypatch: pytest.MonkeyPatch, cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
 ) -> None:
     """The answer to the change was taken for the proof of it, and the note of the change removed."""
     made = cluster(config={"num.io.threads": 16})
-    monkeypatch.setattr(admin_module, "set_broker", lambda *_: None)
+    broker.deaf = True
     first, second = made.close()
     for left, number in ((first, 2), (second, 1)):
         assert left.startswith(
             f"broker {number} may still have num.io.threads = 16, it was not set: broker {number} di"
         )
         assert left.endswith("did not put num.io.threads back within 30 s: it still has num.io.threads = 16")
-    monkeypatch.setattr(admin_module, "set_broker", broker.set)
+    broker.deaf = False
     assert made.close() == []
     assert left_in(tmp_path) == []
 
 
-def test_a_sensitive_setting_is_not_changed_for_nobody_could_put_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sensitive_setting_is_not_changed_for_nobody_could_put_it_back() -> None:
     from confluent_kafka.admin import ConfigSource
 
     entry = Mock(value=None, is_sensitive=True, source=ConfigSource.DEFAULT_CONFIG.value)
-    monkeypatch.setattr(
-        "perfgate.systems.kafka.client.admin.broker_config", lambda _admin, _broker: {"ssl.keystore.password": entry}
-    )
+    reply = Mock(result=Mock(return_value={"ssl.keystore.password": entry}))
+    admin: Any = Mock(describe_configs=lambda asked, **_: {asked[0]: reply})
     with pytest.raises(ConfigurationError, match="a run could not put it back"):
-        dynamic_value(Mock(), "1", "ssl.keystore.password")
+        dynamic_value(admin, "1", "ssl.keystore.password")
 
 
 class Slow:
@@ -310,16 +306,11 @@ def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
 
 
 def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
-    cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], broker: Broker
 ) -> None:
     made = cluster(config={"num.io.threads": 16})
-
-    def broken(_admin: object, number: str, name: str) -> str | None:
-        if number == "2":
-            raise OSError(28, "No space left on device")
-        return broker.get(None, number, name)
-
-    monkeypatch.setattr(admin_module, "dynamic_value", broken)
+    broker.fail.add(("2", "num.io.threads"))
+    broker.error = lambda _broker: OSError(28, "No space left on device")
     (left,) = made.close()
     assert left.startswith("broker 2 may still have num.io.threads = 16")
     assert broker.values["1", "num.io.threads"] is None

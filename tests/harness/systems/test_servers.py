@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,6 +24,24 @@ from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import BROKERS, FILE, target
 
 
+class Entered(ExternalTarget):
+    """Brokers that no other run is on."""
+
+    def _enter(self, admin: object) -> None: ...
+
+
+class Known(Entered):
+    """Brokers of which the test says what is known."""
+
+    def _learn(self, admin: object, back: object = ()) -> None: ...
+
+
+@pytest.fixture
+def ids_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., str]], None]:
+    """Return a function that lets servers say which cluster they are of by the function that it is given."""
+    return partial(monkeypatch.setattr, identity, "cluster_id_at")
+
+
 @pytest.mark.parametrize(
     ("stated", "ids", "words"),
     [
@@ -34,7 +53,7 @@ from tests.harness.build.real_brokers import BROKERS, FILE, target
     ],
 )
 def test_all_servers_are_of_one_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, ids: dict[str, str], words: str
+    tmp_path: Path, ids_by: Callable[..., None], stated: str, ids: dict[str, str], words: str
 ) -> None:
     path = tmp_path / "target.toml"
     text = FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093").replace(
@@ -43,7 +62,7 @@ def test_all_servers_are_of_one_cluster(
     path.write_text(text + '[zones]\ncross-zone = "zone-b:9093"\n')
     attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
     attached._cluster_id = "c"
-    monkeypatch.setattr(identity, "cluster_id_at", lambda server, _client: ids.get(server, ""))
+    ids_by(lambda server, _client: ids.get(server, ""))
     if not words:
         identity.refuse_other_clusters(attached._described, "c")
         return
@@ -51,22 +70,20 @@ def test_all_servers_are_of_one_cluster(
         identity.refuse_other_clusters(attached._described, "c")
 
 
-def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_silent_at_the_start_is_not_used(
+    tmp_path: Path, ids_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was one of every later client's: once it answered it could be another cluster's."""
     path = tmp_path / "target.toml"
     path.write_text(FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093"))
     notes: list[str] = []
-    attached = ExternalTarget(
-        load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=notes.append
-    )
+    attached = Known(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=notes.append)
     ids = {"kafka-1:9093": "c"}
-    monkeypatch.setattr(identity, "cluster_id_at", lambda server, _client: ids.get(server, ""))
+    ids_by(lambda server, _client: ids.get(server, ""))
     monkeypatch.setattr(module, "unwell", lambda *_: "")
     monkeypatch.setattr(module, "sees_all_topics", lambda *_: True)
     monkeypatch.setattr(module, "check_permissions", lambda *_: None)
     monkeypatch.setattr(module, "settings_digest", lambda *_: "")
-    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
-    monkeypatch.setattr(attached, "_learn", lambda *_: None)
     attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"
     digest = attached.facts(ClusterSpec())["connection_digest"]
     attached._attach(Mock())
@@ -88,12 +105,12 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])
 def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwell: str
+    tmp_path: Path, ids_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch, unwell: str
 ) -> None:
     """Its server may be one that a killed run had taken away: first that is put back, then health is looked at."""
     path = tmp_path / "target.toml"
     path.write_text(FILE + '[zones]\ncross-zone = "zone-b:9093"\n')
-    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached = Known(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
     done: list[str] = []
 
     def noted(words: str, then: object) -> object:
@@ -101,9 +118,7 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
         return then
 
     attached._cluster_id = "c"
-    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
-    monkeypatch.setattr(attached, "_learn", lambda *_: None)
-    monkeypatch.setattr(identity, "cluster_id_at", lambda *_: noted("asked the zone", ""))
+    ids_by(lambda *_: str(noted("asked the zone", "")))
     monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
     monkeypatch.setattr(module, "unwell", lambda *_: noted("looked", unwell))
     attached._version, attached._brokers = "4.3", BROKERS
@@ -122,7 +137,7 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
     noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed")
     noted.takes(2, BROKERS[2], "start")
     noted.close()
-    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached = Entered(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
     nodes = {id_: Mock(id=id_, host=f"kafka-{id_}", port=9093, rack=None) for id_ in (1, 2)}
     told = [[nodes[1]], [nodes[1]], [nodes[1], nodes[2]]]
     admin = Mock()
@@ -131,7 +146,6 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
     )
     monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
     monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", lambda *_, **__: "")
-    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
     monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
     monkeypatch.setattr(module, "unwell", lambda *_: "seen no further")
     with pytest.raises(ConfigurationError, match="seen no further"):
@@ -170,7 +184,7 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
         noted.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
+    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "c" * up.exists())
 
     def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
         if not up.exists():
@@ -179,8 +193,7 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
 
     monkeypatch.setattr(module, "reachable", reachable)
     said: list[str] = []
-    monkeypatch.setattr(ExternalTarget, "_learn", lambda *_: None)
-    attached = ExternalTarget(replace(target, cluster_id="c"), run_id="r", manifests=tmp_path / "m", note=said.append)
+    attached = Known(replace(target, cluster_id="c"), run_id="r", manifests=tmp_path / "m", note=said.append)
     attached._reached()
     assert [text for text in said if text.startswith("ran")] == [
         "ran [faults] start for broker 1, away since run killed, which was killed"

@@ -22,7 +22,6 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.load import Progress
 from perfgate.model.target import Meter
 from perfgate.systems.attached.target_file import Limits
-from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
@@ -260,7 +259,6 @@ def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
     tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster()
-    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
     made.check()
     made._ends_at = time.monotonic() - 1
     for away in (False, True):
