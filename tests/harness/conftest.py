@@ -84,3 +84,10 @@ def generators_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., ob
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up generators whose brokers answer nothing at once."""
     monkeypatch.setattr("perfgate.load.processes.FIRST_DONE_TIMEOUT_S", 0.1)
+
+
+@pytest.fixture
+def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the secrets of other tests: they would be masked in this one's messages."""
+    monkeypatch.setattr("perfgate.model.secret._known", set())
+    monkeypatch.setattr("perfgate.model.secret._taken", {})

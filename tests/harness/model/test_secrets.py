@@ -19,7 +19,6 @@ import pytest
 
 from perfgate.fixtures.reports import pytest_runtest_makereport
 from perfgate.metrics.prometheus_source import check_url
-from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, Secret, from_environment, leave_no_core_dump, masked, redacted, revealed, scrub
 from perfgate.report.html import FOR_NODE
@@ -30,11 +29,7 @@ PASSWORD = 'hunter2 & "friends"'
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(autouse=True)
-def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the secrets of other tests: they would be masked in this one's messages."""
-    monkeypatch.setattr(secrets_module, "_known", set())
-    monkeypatch.setattr(secrets_module, "_taken", {})
+pytestmark = pytest.mark.usefixtures("no_other_secrets")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.model import secret as secrets_module
 from perfgate.model.errors import TargetError
 from perfgate.model.secret import MASK, Secret
 from perfgate.model.target import Action
@@ -110,8 +109,8 @@ def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_command_that_fails_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets_module, "_known", set())
+@pytest.mark.usefixtures("no_other_secrets")
+def test_a_command_that_fails_says_how() -> None:
     password = Secret("s3cr3t-word")
     with pytest.raises(TargetError) as caught:
         faults(stop=f"echo no route to {{host}} with {password!s}; exit 3").do("stop", 1)

