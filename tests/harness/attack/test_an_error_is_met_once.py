@@ -73,7 +73,7 @@ def test_the_other_cluster_over_another_link_is_no_error() -> None:
                 row.series[sides].rtt_ms = dict.fromkeys(links, 1.0)
             return MagicMock()
 
-        def _until_decided(self, *_: object) -> None: ...
+        def _until_decided(self, *_: object, **__: object) -> None: ...
 
     one = comparing(Warm, against=True)
     one.setup.say.note = told.append  # type: ignore[assignment]

@@ -295,11 +295,11 @@ def test_backlogs_are_written_by_brokers_of_their_own_side() -> None:
     bench = Mock(delete_backlogs=lambda: done.append("deleted"))
 
     class Noted(Comparing):
-        def _warm(self, *_: object) -> Any:
+        def _warm(self, *_: object, **__: object) -> Any:
             done.append("warm")
             return bench
 
-        def _until_decided(self, *_: object) -> None:
+        def _until_decided(self, *_: object, **__: object) -> None:
             done.append("measured")
 
     for path, expected in (

@@ -369,7 +369,7 @@ def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next() -> None:
 class Warm(Comparing):
     """Brokers that need no warm-up."""
 
-    def _warm(self, *_: object) -> Any:
+    def _warm(self, *_: object, **__: object) -> Any:
         return Mock()
 
 

@@ -127,7 +127,11 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def answers() -> type[Answers]:
     """Answers of this test alone."""
-    return type("OfOneTest", (Answers,), {})
+
+    class OfThisTest(Answers):
+        """Has what this test sets."""
+
+    return OfThisTest
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
     broker.fail.add(("7", "num.io.threads"))
     topic = Mock(partitions={0: partition(1, holds, holds)})
     denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    described = defaultdict(lambda: Mock() if sees else Mock(result=Mock(side_effect=denied)))
+    described: dict[str, Mock] = defaultdict(lambda: Mock() if sees else Mock(result=Mock(side_effect=denied)))
     admin = Mock(
         list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})),
         describe_topics=lambda *_, **__: described,
