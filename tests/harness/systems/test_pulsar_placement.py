@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.systems.pulsar.client import topics
 from perfgate.systems.pulsar.client.admin import TopicName
 from perfgate.systems.pulsar.client.topics import place
 from tests.harness.build.clock import Clock
