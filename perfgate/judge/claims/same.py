@@ -108,8 +108,9 @@ class ChangeCase(UnitsCase):
         """The effect on every other metric, over the same units."""
         units = max((tested.estimate.units for tested in self.tested if tested.estimate), default=self.units)
         comparison, effects = self.comparison, []
+        first = comparison.baseline.rounds[0].metrics if units else {}  # a round without a metric: no units of it
         for name, metric in METRICS.items():
-            left_out = metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
+            left_out = name not in first or metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
             parts = () if left_out else part_logs(comparison, name)[:units]
             if len(parts) >= 2:
                 looks = looks_until(len(parts), comparison.planned_units, last=True, former=comparison.former_plans)

@@ -111,9 +111,9 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
     count = int(max((sends["first"] + sends["count"]).max(initial=0), outcomes["sequence"].max(initial=-1) + 1))
     outcome = np.full(count, UNSENT, np.int8)
     partition, offset = np.full(count, -1, np.int16), np.full(count, -1, np.int64)
-    for row in sends:
-        chunk = slice(int(row["first"]), int(row["first"] + row["count"]))
-        outcome[chunk], partition[chunk] = UNKNOWN, row["partition"]
+    sizes = sends["count"].astype(np.int64)
+    handed_over = np.arange(sizes.sum()) + np.repeat(sends["first"].astype(np.int64) - (sizes.cumsum() - sizes), sizes)
+    outcome[handed_over], partition[handed_over] = UNKNOWN, np.repeat(sends["partition"], sizes)
     heard = outcomes["sequence"]
     outcome[heard] = np.where(outcomes["error"] == 0, ACKED, UNKNOWN)
     partition[heard] = outcomes["partition"]
