@@ -15,7 +15,8 @@ from perfgate.report.results import load_run
 from perfgate.report.view import view_of
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.build.recorded import RECORDED
-from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,7 +37,7 @@ def red_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(RECORDED_THRESHOLDS, thresholds)
     path = thresholds / "embedded-2c.toml"
     path.write_text(re.sub(r"(\[batch-1k\][^\[]*?baseline = )[\d.]+", r"\g<1>90000", path.read_text()))
-    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}")
+    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}", pictures=True)
     (run,) = (folder / "results").glob("2*")
     build_report(run)
     return run

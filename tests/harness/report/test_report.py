@@ -12,7 +12,8 @@ import pytest
 from perfgate.report import html
 from perfgate.report.html import ALLURE, HISTORY_NAME, ReportError, build_report
 from tests.harness.build.recorded import RECORDED
-from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS
 
 
 def carried_by(report: Path) -> dict[str, dict[str, Any]]:
@@ -31,7 +32,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(RECORDED_THRESHOLDS, thresholds)
     path = thresholds / "embedded-2c.toml"
     path.write_text(re.sub(r"(\[batch-1k\][^\[]*?baseline = )[\d.]+", r"\g<1>90000", path.read_text()))
-    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}")
+    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}", pictures=True)
     (run,) = (folder / "results").glob("2*")
     return run
 
