@@ -388,7 +388,7 @@ def messages() -> Iterator[str]:
         yield f"## {title}\n"
         yield said(about)
         for path in sorted((ROOT / "perfgate").rglob("*.py")):
-            tree = ast.parse(path.read_text())
+            tree = _parsed(path)
             if texts := sorted({text for text in _said_by(tree, calls) if len(text.split()) >= LEAST_WORDS}):
                 yield f"### {re.split(r'[.:;]', in_one_line(ast.get_docstring(tree) or path.stem))[0]}\n"
                 yield from (f"- {text}" for text in texts)
@@ -406,7 +406,7 @@ REASONS = 5
 def reasons() -> Iterator[str]:
     """Yield what verdicts are reasoned with."""
     for path in sorted((ROOT / "perfgate" / "judge").rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = _parsed(path)
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
         inner -= {id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)}
@@ -416,10 +416,20 @@ def reasons() -> Iterator[str]:
                 yield said_
 
 
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def _calls(tree: ast.Module) -> list[tuple[str, ast.AST]]:
+    """Return each call of a name: the name, and its first argument."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    return [(node.func.id, node.args[0]) for node in calls if isinstance(node.func, ast.Name)]
+
+
 def _said_by(tree: ast.Module, calls: Sequence[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls and node.args:
-            yield _escaped(node.args[0])
+    yield from (_escaped(text) for name, text in _calls(tree) if name in calls)
 
 
 def _escaped(node: ast.AST) -> str:

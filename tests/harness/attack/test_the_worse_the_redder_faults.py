@@ -115,6 +115,14 @@ def drawn_rounds(draw: st.DrawFn) -> tuple[Drawn, ...]:
 
 
 @cache
+def lasting() -> FaultScenario:
+    """Return the row of a load that goes on for long."""
+    row = taken(going_on()).scenario
+    assert isinstance(row, FaultScenario)
+    return row
+
+
+@cache
 def well(kind: str) -> Round:
     """Return a round of this fault in which all is as it should be."""
     return one_fault(going_on() if kind == "time" else history(down=False))
@@ -186,9 +194,7 @@ def test_the_longer_an_outage_the_redder(drawn: tuple[Drawn, ...], held: Profile
 @given(drawn=drawn_rounds(), held=stored(dict.fromkeys(GROWN, 1.0)))
 @settings(max_examples=200, deadline=None)
 def test_the_more_a_figure_grows_with_time_the_redder(drawn: tuple[Drawn, ...], held: Profile | None) -> None:
-    row = taken(going_on()).scenario
-    assert isinstance(row, FaultScenario)
-    verdicts = [judge_scenario(of(row, drawn, times), held).verdict for times in TIMES]
+    verdicts = [judge_scenario(of(lasting(), drawn, times), held).verdict for times in TIMES]
     sound, bounded = all(one.sound for one in drawn), any(one.bounded for one in drawn)
     never_gets_better(verdicts, sound=sound, bounded=bounded)
 

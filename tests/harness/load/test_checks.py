@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.load.checks import Positions, Sequences
 from perfgate.load.payload import HEADER, KeyPool, Values, gzip_ratio, run_tag
 from perfgate.load.positions import position_of
 from perfgate.model import KEY_BYTES, Keys, Payload
+from tests.harness.examples import examples
 
 Log = list[tuple[int, int, int]]
 """Records in the order in which they were read: producer, partition, number."""
@@ -127,6 +128,7 @@ def rows_of(made: Values) -> list[bytes]:
 
 
 @given(first=st.integers(0, 2**40), time_s=st.floats(0, 1e6), record_bytes=st.integers(32, 200))
+@settings(max_examples=examples(100))
 def test_a_value_has_its_size_and_says_who_sent_it_when(first: int, time_s: float, record_bytes: int) -> None:
     made = values(Payload(), record_bytes)
     made.stamp(0, np.arange(first, first + 3, dtype=np.uint64), time_s)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.measure.faults.integrity import ACKED, NAMED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
+from tests.harness.examples import examples
 
 KINDS = ("lost", "duplicated", "reordered", "phantom", "divergent", "regressed")
 
@@ -61,7 +62,7 @@ def totals(found: Integrity) -> dict[str, int]:
     return {kind: finding.total for kind, finding in found.faults.items()}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(clean())
 def test_a_clean_history_has_no_fault(history: History) -> None:
     found = history.check()
@@ -84,7 +85,7 @@ def pick(history: History, data: st.DataObject) -> tuple[int, int]:
 SEEDS = ("drop", "duplicate", "swap", "invent", "rewrite", "truncate")
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(clean(), st.sampled_from(SEEDS), st.data())
 def test_every_seeded_fault_is_found(history: History, seed: str, data: st.DataObject) -> None:
     if not any(p.outcome[s] == ACKED for p in history.producers for s in range(len(p.outcome))):

@@ -21,6 +21,7 @@ from perfgate.model import ClusterSpec, Measurement, Verdict
 from perfgate.model import settings as model_settings
 from tests.harness.build import scenario
 from tests.harness.build.faults import FAULT, PARTITIONS, faulty, history, one_fault
+from tests.harness.examples import examples
 
 LEDGER, ENTRY = position_of(1, 0, 0), position_of(0, 1, 0)
 """From one ledger, or entry, to the next."""
@@ -92,7 +93,7 @@ def totals(found: Integrity) -> dict[str, int]:
     return {kind: finding.total for kind, finding in found.faults.items() if finding.total}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(clean())
 def test_holes_between_positions_are_no_fault(stored: Stored) -> None:
     found = stored.check()
@@ -113,7 +114,7 @@ def test_what_the_reader_was_given_again_is_no_copy(stored: Stored, data: st.Dat
 SEEDS = ("missing", "twice", "out of order", "foreign", "damaged", "acknowledged but lost", "never sent")
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(clean(), st.sampled_from(SEEDS), st.data())
 def test_every_seeded_fault_is_found(stored: Stored, seed: str, data: st.DataObject) -> None:
     if not (known := stored.acknowledged()):

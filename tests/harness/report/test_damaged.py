@@ -19,6 +19,7 @@ from perfgate.report.results import load_run, recorded_runs, run_files
 from perfgate.report.runs_alike import run_before, runs_alike, unsound
 from tests.harness.build.recorded import RECORDED, night
 from tests.harness.called import called
+from tests.harness.examples import examples
 from tests.harness.forked import gate
 
 TEXT = RECORDED.read_bytes()
@@ -106,7 +107,7 @@ def test_the_line_of_a_bad_byte_is_named(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, len(TEXT) - 1), st.integers(1, 255))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whatever_byte_of_a_run_is_damaged_others_are_read(
     tmp_path_factory: pytest.TempPathFactory, place: int, flipped: int
 ) -> None:

@@ -67,7 +67,7 @@ from perfgate.fixtures.run import pytest_arguments
 from hdrh.histogram import HdrHistogram
 texts, decode = [], HdrHistogram.decode
 HdrHistogram.decode = staticmethod(lambda text, *rest: (texts.append(text), decode(text, *rest))[1])
-code = pytest.main(pytest_arguments(sys.argv[1:]))
+code = pytest.main(["-p", "tests.harness.no_pictures", *pytest_arguments(sys.argv[1:])])
 print(f"decoded {len(texts)}, of them different {len(set(texts))}")
 sys.exit(int(code))
 """

@@ -183,13 +183,14 @@ def test_a_row_measured_beside_another_family_survives_the_way_through_run_json(
     rows = [replace(plain.scenario, link=link) for link in LINKS.values()]
     rows += [replace(plain.scenario, refusal="INVALID_REPLICATION_FACTOR")]
     rows += [FaultScenario.of(plain.scenario, Fault(kind=kind, hold_s=20.0, repeats=3)) for kind in FAULTS]
-    for row in rows:
-        beside = {("acks", row.name): replace(plain, scenario=row)}
-        written = {**document, "baselines": baseline_entries(beside)}
-        jsonschema.validate(written, SCHEMA)
-        (again,) = recorded_baselines(json.loads(json.dumps(written, allow_nan=False))).items()
-        assert (again[0], again[1].scenario, again[1].rounds) == (("acks", row.name), row, plain.rounds)
-    written["baselines"][0]["declared"]["fault"]["kind"] = "flood"
+    beside = {(f"family-{number}", row.name): replace(plain, scenario=row) for number, row in enumerate(rows)}
+    written = {**document, "baselines": baseline_entries(beside)}
+    jsonschema.validate(written, SCHEMA)
+    again = recorded_baselines(json.loads(json.dumps(written, allow_nan=False)))
+    assert [*again] == [*beside]
+    for row, one in zip(rows, again.values(), strict=True):
+        assert (one.scenario, one.rounds) == (row, plain.rounds)
+    written["baselines"][-1]["declared"]["fault"]["kind"] = "flood"
     with pytest.raises(ConfigurationError, match="unknown fault 'flood'"):
         recorded_baselines(written)
     with pytest.raises(jsonschema.ValidationError):

@@ -203,6 +203,7 @@ def test_no_color_is_respected_on_a_terminal() -> None:
     def shown(**more: str) -> bytes:
         ours, theirs = pty.openpty()
         environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         command = [sys.executable, "-c", COLOURED]
         with subprocess.Popen(command, cwd=ROOT, env={**environment, "TERM": "xterm", **more}, stdout=theirs) as run:
             os.close(theirs)
@@ -226,5 +227,6 @@ class Shows:
     def pytest_terminal_summary(self, terminalreporter):
         write_table(terminalreporter, ("scenario", "verdict"), [("batch-1k", "REGRESSED")])
 
-raise SystemExit(pytest.main(["--collect-only", "-q", "tests/harness/report/test_terminal.py"], [Shows()]))
+alone = ["--noconftest", "-c", "/dev/null", "--rootdir=."]  # no plugin of the checkout is needed for it
+raise SystemExit(pytest.main([*alone, "--collect-only", "-q", "tests/harness/report/test_terminal.py"], [Shows()]))
 """
