@@ -11,6 +11,7 @@ the first one's deviation, because a machine's state does not end with a fresh c
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import itertools
 import math
@@ -248,10 +249,14 @@ def _needed(measurement: Measurement, worse: float) -> int:
 
 def main() -> int:
     """Print the tables of docs/verdict-quality.md."""
-    if sys.argv[1:2] == ["--recorded"]:
-        print_recorded(Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--early", action="store_true", help="runs measured whole, and ended as soon as they may")
+    parser.add_argument("--recorded", type=Path, metavar="RUN.json.gz", help="when each scenario of this run ends")
+    asked = parser.parse_args()
+    if asked.recorded:
+        print_recorded(asked.recorded)
         return 0
-    if sys.argv[1:] == ["--early"]:
+    if asked.early:
         print_early()
         return 0
     print_catastrophes()
