@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 WARMING = "brokers still warming up"
 NEVER = "was never reached"
 PATHS = "the client's paths to the two clusters differ"
 GROWING = "a latency that keeps growing compares nothing"
 """Of a load that the declared brokers do not take: more of it says no more."""
+
+MOST_NAMES = 5
 
 
 def number(value: float) -> str:
@@ -14,6 +18,12 @@ def number(value: float) -> str:
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
 
 
 def joined(*texts: str) -> str:

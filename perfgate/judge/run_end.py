@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perfgate.judge.phrases import some_of
 from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import ExitCode
@@ -24,7 +25,6 @@ ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, 4)
 OFTEN = 3
 """A scenario that is undecided in this many runs in a row is named in the first lines of every output."""
 MOST_RUNS = 1000
-MOST_NAMES = 5
 
 
 class TestEnd(enum.Enum):
@@ -80,9 +80,9 @@ class RunEnd:
 
     `lacking`: selected without an outcome or the gate's reason for not running, with a reason. `errors`: failures
     without an outcome, or before or after a test. `status`: pytest's. `unhealthy`, `unfinished`: why the target, or the
-    recorded run judged again, was not whole; else empty. `missing_is_red`: the profile was named. `in_a_row`: in how
-    many runs in a row each undecided one was so. `recorded`: run.json was written. `reports_sound`: no report met a
-    bug.
+    recorded run judged again, was not whole; else empty. `missing_is_red`: the profile was named; `profile`: its name.
+    `in_a_row`: in how many runs in a row each undecided one was so. `recorded`: run.json was written. `reports_sound`:
+    no report met a bug.
     """
 
     judged: tuple[Judged, ...] = ()
@@ -94,6 +94,7 @@ class RunEnd:
     broken_beside: tuple[str, ...] = ()
     unfinished: str = ""
     missing_is_red: bool = False
+    profile: str = ""
     by_reference: bool = False
     policy: UndecidedPolicy = UndecidedPolicy()
     in_a_row: Mapping[str, int] = field(default_factory=dict)
@@ -130,12 +131,15 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.LEFT_BEHIND)
     if end.status in ENDED_OTHERWISE:
         return Ending(code=end.status if end.recorded else ExitCode.NOT_RECORDED)
-    if any(_is_red(judged, end) for judged in end.judged):
+    if any(judged.found.red for judged in end.judged):
         return Ending(code=ExitCode.RED)
     if end.broken_beside:
         return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
+    if without := [judged.name for judged in end.judged if _is_red(judged, end)]:
+        profile = f"the named profile {end.profile}".rstrip()
+        return Ending(code=ExitCode.RED, cause=f"{profile} has no limits for {some_of(without)}")
     if errors := _errors(end):
-        return Ending(code=ExitCode.ERROR, cause=f"{_named(errors)} ended in an error, see above")
+        return Ending(code=ExitCode.ERROR, cause=f"{some_of(errors)} ended in an error, see above")
     if end.status == PYTESTS_OWN_ERROR:
         return Ending(code=ExitCode.ERROR, cause="pytest met an internal error, see above")
     if end.unhealthy:
@@ -174,7 +178,7 @@ def _undecided(end: RunEnd) -> Ending | None:
 
 def _why(end: RunEnd) -> str:
     names = [f"{judged.name} {judged.found.value}" for judged in end.judged if is_undecided(judged.found)]
-    return _named(names) if names else _unknown(end)
+    return some_of(names) if names else _unknown(end)
 
 
 def _unknown(end: RunEnd) -> str:
@@ -192,7 +196,7 @@ def _unknown(end: RunEnd) -> str:
     if end.unfinished:
         return f"the recorded run was not whole: {end.unfinished}"
     if end.by_reference and (missing := [judged.name for judged in end.judged if judged.found is Verdict.MISSING]):
-        return f"{_named(missing)} MISSING: held against no ratio of the reference"
+        return f"{some_of(missing)} MISSING: held against no ratio of the reference"
     if end.status not in OF_A_WHOLE_SESSION or (end.status == ExitCode.RED and not _explained(end)):
         return f"pytest ended with {end.status}, which no scenario explains"
     return ""
@@ -230,8 +234,3 @@ def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:
 
 def _in_a_row(name: str, runs: int) -> str:
     return f"{name} was undecided in {runs} runs in a row" if runs > 1 else f"{name} was undecided"
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"

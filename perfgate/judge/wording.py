@@ -44,9 +44,10 @@ NEXT_STEP = {
     ),
     Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
     Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
-    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} ({page})",
+    Verdict.MISSING: "{lacks}; record it: {baseline} ({page})",
 }
 
+STORED_NOWHERE = "no threshold is stored for this target and machine"
 MORE_ROUNDS = 9
 """Rounds of a repeat that averages out noise, or twice as many as there were."""
 
@@ -143,7 +144,7 @@ def _off_sentence(judgement: Judgement) -> str:
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
     """The message of a scenario's verdict: a sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
-    step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, ("-k", outcome.name), again)
+    step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, ("-k", outcome.name), again, profile)
     return "\n".join([*scenario_lines(outcome, measurement), *_fields(profile=profile_text, next=step)])
 
 
@@ -297,7 +298,12 @@ def _allowance(judgement: Judgement) -> str:
     return f"{stated}, widened to {percent(judgement.reach)} by the noise between runs"
 
 
-def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again) -> str:
+def lacks_limits(profile: Profile | None, what: str = "it") -> str:
+    """Why a scenario is MISSING, in words; `what`: which ones."""
+    return f"profile {profile.name} has no limits for {what}" if profile else STORED_NOWHERE
+
+
+def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again, profile: Profile | None = None) -> str:
     if outcome.verdict not in NEXT_STEP:
         return ""
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
@@ -307,6 +313,7 @@ def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again) -> str:
         again=asked.command(usual),
         more=asked.command(usual, "--rounds", str(rounds)),
         longer=asked.command(usual, "--broker-warmup", "300"),
+        lacks=lacks_limits(profile),
         baseline=command_line("baseline", *asked.recording),
         page=page("thresholds"),
         thresholds=command_line("thresholds", *(one for one in asked.given if one.startswith(OF_FOLDERS))),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from perfgate.judge.phrases import number
 from perfgate.model import Effect, Verdict, metric_info
+from perfgate.model.counting import counted
 from perfgate.model.judged import place
 from perfgate.model.secret import redacted
 from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
@@ -61,7 +62,7 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
         headline=view.headline(),
         bold=(*view.often, *banners(document, before)),
         files=FILES,
-        nothing_off="Nothing that was judged is off." if view.lines else "Nothing was judged.",
+        nothing_off=_nothing_off(view),
         cards=[_card(line, document, past) for line in view.off],
         heads=HEADS,
         kept=KEPT if any(row.kept for row in rows) else "",
@@ -113,6 +114,17 @@ def _tone_of_run(view: View) -> str:
     if view.document["exit_code"] == 0:
         return "green"
     return "red" if word_of(view.document) == "RED" else "open"
+
+
+def _nothing_off(view: View) -> str:
+    """Return what a run without a card was judged by, and what of it was not judged for lack of limits."""
+    without = sum(line.verdict == Verdict.MISSING.value for line in view.lines)
+    lack = f"{counted(without, 'scenario')} {'has' if without == 1 else 'have'} no limits to be judged by"
+    if without == len(view.lines):
+        return f"Nothing was judged: {lack}." if without else "Nothing was judged."
+    return (
+        f"All that was judged is within its limits; {lack}." if without else "All that was judged is within its limits."
+    )
 
 
 def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]:

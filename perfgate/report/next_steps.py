@@ -10,6 +10,7 @@ from perfgate.judge.wording import MORE_ROUNDS
 from perfgate.model import Outcome, Verdict
 from perfgate.model.command import command_line, without
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
+from perfgate.model.pages import page
 from perfgate.model.system import System, system_of
 from perfgate.report.view import View
 
@@ -141,9 +142,13 @@ def next_steps(view: View) -> list[str]:
     steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
     if document["exit_code"] != ExitCode.GREEN and not steps:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
-        steps.append(f"This run is no ground to go on: {why}.")
+        steps.append(f"Do not base a decision on this run: {why}.")
     if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
         known = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
         steps.append(f"Record thresholds of this machine: {view.recording or known}")
+    if view.missing and document["profile"] and not document.get("reference"):
+        words = "Judge" if document.get("profile_note") else "Or judge"
+        pages = page("thresholds")
+        steps.append(f"{words} by a profile that has limits for these scenarios: --profile NAME ({pages}).")
     nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
     return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]

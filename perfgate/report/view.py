@@ -110,10 +110,9 @@ class View:
         judged = compared or document["scenarios"]
         sides = [entry[side] for entry in compared for side in ("baseline", "candidate")]
         entries, verb = (sides, "compared") if sides else (document["scenarios"], "measured")
-        unsure = [name for name, entry in zip(names, judged, strict=True) if entry["verdict"] in NO_ANSWER]
         lines = [
             f"{len(judged)} scenarios {verb}: {integrity_line([one['accounting'] for one in entries], entries)}.",
-            f"Without an answer: {', '.join(unsure)}." if unsure else f"Every scenario that was {verb} has an answer.",
+            _answered(names, judged, verb),
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
             f"{document['environment']['kernel']}, {release_of(document['target'])}{_kept_of(entries)}.",
@@ -125,6 +124,16 @@ class View:
         if document["not_run"]:
             lines.append(f"{len(document['not_run'])} selected and not run; run.json has each reason.")
         return [*lines, *(f"Left behind: {text}" for text in document["left_behind"]), *self.notes]
+
+
+def _answered(names: Sequence[str], judged: Sequence[Mapping[str, Any]], verb: str) -> str:
+    """Return which scenarios have no answer, and which have no limits that could give one."""
+    pairs = list(zip(names, judged, strict=True))
+    unsure = [name for name, entry in pairs if entry["verdict"] in NO_ANSWER]
+    without = [name for name, entry in pairs if entry["verdict"] == Verdict.MISSING.value]
+    texts = [f"Without an answer: {', '.join(unsure)}."] if unsure else []
+    texts += [f"Without limits to be judged by: {', '.join(without)}."] if without else []
+    return " ".join(texts) or f"Every scenario that was {verb} has an answer."
 
 
 def _kept_of(entries: Sequence[Mapping[str, Any]]) -> str:

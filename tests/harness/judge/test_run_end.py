@@ -62,7 +62,17 @@ PASSED, FAILED, SKIPPED = TestEnd.PASSED, TestEnd.FAILED, TestEnd.SKIPPED
         (RunEnd(judged=(GREEN,), lacking=("b: skipped", "c: left out")), 6, "b: skipped, and 1 more"),
         (RunEnd(), 6, "nothing was held against anything"),
         (RunEnd(judged=(MISSING,)), 6, "nothing was held against anything"),
-        (RunEnd(judged=(judged(Verdict.MISSING, FAILED), GREEN), missing_is_red=True, status=1), 1, ""),
+        (
+            RunEnd(judged=(judged(Verdict.MISSING, FAILED), GREEN), missing_is_red=True, profile="p", status=1),
+            1,
+            "the named profile p has no limits for a",
+        ),
+        (RunEnd(judged=(judged(Verdict.MISSING, FAILED), RED), missing_is_red=True, profile="p", status=1), 1, ""),
+        (
+            RunEnd(judged=(judged(Verdict.MISSING, FAILED),), missing_is_red=True, broken_beside=("BROKEN b",)),
+            1,
+            "BROKEN b",
+        ),
         (RunEnd(judged=(GREEN, MISSING), by_reference=True), 6, "a MISSING: held against no ratio of the reference"),
         (RunEnd(judged=(GREEN,), unfinished="it was interrupted"), 6, "was not whole: it was interrupted"),
         (RunEnd(judged=(GREEN,), broken_beside=("BROKEN b beside c",)), 1, "BROKEN b beside c"),

@@ -8,6 +8,7 @@ import pytest
 from perfgate.model import Effect, Verdict
 from perfgate.model.command import command_line
 from perfgate.model.judged import SEVERITY, ExitCode
+from perfgate.model.pages import page
 from perfgate.report.next_steps import next_steps, without_verdict
 from perfgate.report.view import COLLAPSED, Line, view_of
 from tests.harness.report.test_markdown import document, judged
@@ -58,9 +59,9 @@ def test_what_was_left_behind_comes_before_advice_and_messages_and_nothing_is_sa
 
 def test_a_run_that_is_red_by_no_verdict_is_no_ground() -> None:
     (step,) = next_steps(view_of(document(exit_code=1, scenarios=[judged("a", "PASS")])))
-    assert step.startswith("This run is no ground to go on: read in its log which brokers failed")
+    assert step.startswith("Do not base a decision on this run: read in its log which brokers failed")
     (step,) = next_steps(view_of(document(exit_code=6, cause="a plugin skipped it")))
-    assert step == "This run is no ground to go on: a plugin skipped it."
+    assert step == "Do not base a decision on this run: a plugin skipped it."
 
 
 def test_thresholds_are_to_be_recorded_where_a_run_like_this_one_can_be() -> None:
@@ -69,6 +70,14 @@ def test_thresholds_are_to_be_recorded_where_a_run_like_this_one_can_be() -> Non
     assert next_steps(view_of(run)) == [f"Record thresholds of this machine: {records}"]
     (step,) = next_steps(view_of({**run, "profile_note": "its load is of --hosts"}))
     assert step.startswith("Nothing: go on.")
+
+
+def test_a_profile_that_has_limits_is_to_be_chosen_where_one_is_in_use_that_has_none() -> None:
+    run = document(scenarios=[judged("a", "MISSING")], profile="p", target={"kind": "embedded"})
+    choose = f"Or judge by a profile that has limits for these scenarios: --profile NAME ({page('thresholds')})."
+    assert next_steps(view_of(run))[1:] == [choose]
+    (step,) = next_steps(view_of({**run, "profile_note": "its load is of --hosts"}))
+    assert step == choose.replace("Or judge", "Judge")
 
 
 @pytest.mark.parametrize(
