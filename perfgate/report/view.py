@@ -9,6 +9,7 @@ from typing import Any
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.run_end import often_undecided
 from perfgate.model import ClusterSpec, Effect, Measurement, Outcome, TopicSpec, Verdict, metric_info, settings
+from perfgate.model.counting import counted
 from perfgate.model.judged import UNSOUND, ExitCode, place
 from perfgate.model.summary import metric_value
 from perfgate.model.system import release_of
@@ -111,7 +112,7 @@ class View:
         sides = [entry[side] for entry in compared for side in ("baseline", "candidate")]
         entries, verb = (sides, "compared") if sides else (document["scenarios"], "measured")
         lines = [
-            f"{len(judged)} scenarios {verb}: {integrity_line([one['accounting'] for one in entries], entries)}.",
+            f"{counted(len(judged), 'scenario')} {verb}: {integrity_line([one['accounting'] for one in entries], entries)}.",
             _answered(names, judged, verb),
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
