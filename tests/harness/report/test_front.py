@@ -185,5 +185,5 @@ def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
     page = front_html(view_of(run, advice="Do not apply 'x' as it is"), None)
     assert page.index("What to do next") < page.index("Do not apply &#39;x&#39; as it is")
     assert "Nothing: go on" not in page
-    assert f"1 scenarios compared: {sent:,} records sent: {sent:,} acknowledged" in page
+    assert f"1 scenario compared: {sent:,} records sent: {sent:,} acknowledged" in page
     assert "Each scenario as declared and with &#39;x&#39;, in turns." in page
