@@ -1,4 +1,4 @@
-"""When the gate measures no more rounds of a scenario: more could not be judged, or would change nothing. Pure."""
+"""The gate's stop rule: more rounds of a scenario could not be judged, or would change nothing. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many examples hold a property whose examples are dear."""
+"""Numbers of drawn examples for properties whose examples take long."""
 
 import os
 

@@ -15,6 +15,7 @@ import pytest
 
 import perfgate
 from perfgate.model import Verdict
+from perfgate.model.judged import ExitCode
 from tests.harness.fixtures.test_package import build
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
@@ -185,7 +186,8 @@ def test_a_baseline_of_a_teams_own_scenarios_is_recorded_accepted_and_held(tmp_p
     short = ["-k", "orders and not zstd"]  # rounds as the tier has them: brokers that still compile make no baseline
     assert called("init", team) == 0
     # Where brokers and load share two cores some runs do not count; after three the command stops, and goes on.
-    assert any(called("baseline", "--runs=5", "--accept", *short) == 0 for _ in range(MOST_GOES))
+    codes = (called("baseline", "--runs=5", "--accept", *short) for _ in range(MOST_GOES))
+    assert next((code for code in codes if code != ExitCode.UNDECIDED), ExitCode.UNDECIDED) == 0
     (profile,) = (team / "thresholds").glob("*.toml")
     assert {"orders-plain", "orders-lz4"} <= tomllib.loads(profile.read_text()).keys()
     assert called("list", "--tier=full") == 0, "tables of scenarios that there are not would be refused"
