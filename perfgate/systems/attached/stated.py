@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
@@ -15,6 +16,15 @@ SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie)
 PUBLIC = re.compile(r"security\.protocol|sasl\.mechanisms?|bootstrap\.servers|properties-file")
 """Never secrets: names of a protocol, addresses by which a person knows the cluster, a path."""
 USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)@", re.IGNORECASE)
+
+
+class NotSetError(ConfigurationError):
+    """A setting's environment variable is not set."""
+
+    def __init__(self, where: str, variable: str) -> None:
+        """`where` the setting stands."""
+        super().__init__(f"{where}: the environment variable {variable} is not set")
+        self.variable = variable
 
 
 def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
@@ -37,6 +47,22 @@ def is_elsewhere(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[client]") -> dict[str, str]:
+    """Return a table's values as :func:`resolved` does. Raises ConfigurationError: of all variables that are not set."""
+    found, unset = {}, {}
+    for name, value in table.items():
+        try:
+            found[name] = resolved(folder, name, value, where)
+        except NotSetError as error:
+            unset[name] = error
+    if len(unset) > 1:
+        variables = ", ".join(error.variable for error in unset.values())
+        raise ConfigurationError(f"{where} {', '.join(unset)}: the environment variables {variables} are not set")
+    for error in unset.values():
+        raise error
+    return found
+
+
 def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
     """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to one.
 
@@ -51,7 +77,7 @@ def resolved(folder: Path, name: str, value: object, where: str = "[client]") ->
             try:
                 return from_environment(variable)
             except KeyError:
-                raise ConfigurationError(f"{where} {name}: the environment variable {variable} is not set") from None
+                raise NotSetError(f"{where} {name}", variable) from None
         case {"file": str(location), **rest} if not rest:
             try:
                 return (folder / location).expanduser().read_text().rstrip("\n")

@@ -1,4 +1,4 @@
-"""When two loads take turns."""
+"""Schedules of two loads that take turns."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What each role used stands below the scenarios' table, and nothing where all nodes are brokers."""
+"""The table of roles below that of the scenarios; none where all nodes are brokers."""
 
 from dataclasses import replace
 

@@ -155,6 +155,10 @@ def test_what_is_redacted_does_not_hold_the_secret(value: str, before: str, afte
             "request.timeout.ms = '30s' must be a plain number, as in 30000",
         ),
         (LEAST + "[client]\n'sasl.password' = { env = 'KPG_NOT_SET' }\n", "KPG_NOT_SET is not set"),
+        (
+            LEAST + "[client]\n'sasl.username' = { env = 'KPG_NO' }\n'sasl.password' = { env = 'KPG_NOT_SET' }\n",
+            "[client] sasl.username, sasl.password: the environment variables KPG_NO, KPG_NOT_SET are not set",
+        ),
         (LEAST + "[client]\n'sasl.password' = { file = 'nowhere' }\n", "No such file"),
         (LEAST + "[client]\n'properties-file' = 'nowhere.properties'\n", "No such file"),
         (LEAST + "[broker-config]\nallowed = 1\n", "must be true or false"),

@@ -1,4 +1,4 @@
-"""What stands for the settings of real brokers: others when one is set, the same wherever a broker lies."""
+"""The digest of real brokers' settings: another when one is set, the same wherever a broker lies."""
 
 from typing import Any
 from unittest.mock import Mock

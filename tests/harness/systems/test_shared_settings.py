@@ -1,4 +1,4 @@
-"""What a run states on brokers that others share: each setting of Kafka's list, and the tables of docs/safety.md."""
+"""Settings that a run states on shared brokers: each of Kafka's list, and the tables of docs/safety.md."""
 
 import json
 from collections.abc import Iterable, Sequence

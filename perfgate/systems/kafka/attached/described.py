@@ -14,7 +14,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.model.secret import redacted
 from perfgate.model.structured import toml_of
-from perfgate.systems.attached.stated import as_stated, is_elsewhere, resolved
+from perfgate.systems.attached.stated import all_resolved, as_stated, is_elsewhere
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
     BROKER_CONFIG,
@@ -149,7 +149,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
 
 
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:
-    values = {name: resolved(folder, name, value) for name, value in table.items()}
+    values = all_resolved(folder, table)
     found = Translated({})
     if location := values.pop(PROPERTIES_FILE, ""):
         properties = {

@@ -15,7 +15,7 @@ from perfgate.model.pages import page
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
 from perfgate.model.target import PREFIX
-from perfgate.systems.attached.stated import is_elsewhere, resolved
+from perfgate.systems.attached.stated import all_resolved, is_elsewhere
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
     BROKER_CONFIG,
@@ -191,7 +191,7 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
                 f"[client] unknown key {name!r}; legal: {', '.join(CLIENT)}; what a producer or consumer does is the "
                 f"scenario's: --set producer.{name}=VALUE, or a change file for --compare"
             )
-    values = {name: resolved(folder, name, value) for name, value in table.items()}
+    values = all_resolved(folder, table)
     for name in FLAGS:
         if values.get(name, "true") not in ("true", "false"):
             raise ConfigurationError(f"[client] {name} must be true or false")
