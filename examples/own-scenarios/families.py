@@ -11,7 +11,7 @@ from perfgate.model.catalogue import family
 
 ORDERS = with_changes(
     DURABLE,
-    [("record.bytes", 300), ("record.keys", 10_000), ("record.payload", "text:3"), ("load.rate", 1_000)],
+    [("record.bytes", 300), ("record.keys", 10_000), ("record.payload", "text:3"), ("load.rate", 500)],
 )
 
 FAMILIES = (

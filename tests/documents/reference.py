@@ -361,7 +361,7 @@ def _type(one: Mapping[str, Any]) -> str:
 SAID = {
     "Refused": (
         "Nothing was started; exit code 2.",
-        ("ConfigurationError", "StartRefusedError"),
+        ("ConfigurationError", "NotSetError", "StartRefusedError"),
     ),
     "The target failed": (
         "The run ends, or goes on without the scenario. What brokers did is BROKEN or REGRESSED.",

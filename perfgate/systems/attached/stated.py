@@ -21,9 +21,9 @@ USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)
 class NotSetError(ConfigurationError):
     """A setting's environment variable is not set."""
 
-    def __init__(self, where: str, variable: str) -> None:
-        """`where` the setting stands."""
-        super().__init__(f"{where}: the environment variable {variable} is not set")
+    def __init__(self, message: str, variable: str) -> None:
+        """Take the variable's name apart, too."""
+        super().__init__(message)
         self.variable = variable
 
 
@@ -48,7 +48,7 @@ def is_elsewhere(value: object) -> bool:
 
 
 def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[client]") -> dict[str, str]:
-    """Return a table's values as :func:`resolved` does. Raises ConfigurationError: of all variables that are not set."""
+    """Return a table's values as :func:`resolved` does. Raises ConfigurationError, of all variables not set at once."""
     found, unset = {}, {}
     for name, value in table.items():
         try:
@@ -77,7 +77,7 @@ def resolved(folder: Path, name: str, value: object, where: str = "[client]") ->
             try:
                 return from_environment(variable)
             except KeyError:
-                raise NotSetError(f"{where} {name}", variable) from None
+                raise NotSetError(f"{where} {name}: the environment variable {variable} is not set", variable) from None
         case {"file": str(location), **rest} if not rest:
             try:
                 return (folder / location).expanduser().read_text().rstrip("\n")
