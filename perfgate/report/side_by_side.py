@@ -198,8 +198,18 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
             missing = gate_command(tier=like["tier"]["name"], system=system)
             raise ConfigurationError(
                 f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {missing}"
+                + _passed_over([one for one in documents if system_of(one["target"]) == system])
             )
     return found
+
+
+def _passed_over(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Say why none of these runs is taken: of the newest."""
+    if not documents:
+        return ""
+    newest = max(documents, key=lambda one: str(one["run_id"]))
+    reason = why_not_plain(newest) or f"run {newest['run_id']} is of another machine, target or tier"
+    return f" ({reason})"
 
 
 def _where(document: Mapping[str, Any]) -> tuple[object, ...]:

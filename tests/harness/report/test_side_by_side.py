@@ -189,7 +189,9 @@ def test_without_a_run_of_each_on_one_machine_there_is_no_table(
             left(tmp_path, run)
     assert called(command.command, "--recorded", "--results", tmp_path) == 2
     words = "no recorded run" if lacking == "both" else "no run of"
-    assert f"not side by side: {words}" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"not side by side: {words}" in said
+    assert ("is of another machine" in said) is (lacking == "machine")
 
 
 def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> None:
@@ -197,7 +199,9 @@ def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> Non
     changed = {**other, "run_id": "20261129T000000Z-aaaa", "modified": ["producer.batchingMaxBytes=1"]}
     found = chosen([kafka, other, changed])
     assert [run["run_id"] for run in found["pulsar"]] == [other["run_id"]]
-    with pytest.raises(ConfigurationError, match="no run of Pulsar on the machine"):
+    with pytest.raises(
+        ConfigurationError, match=r"no run of Pulsar on the machine.*20261129T000000Z-aaaa was modified"
+    ):
         chosen([kafka, changed])
 
 
