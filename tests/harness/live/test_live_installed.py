@@ -185,7 +185,7 @@ def test_a_baseline_of_a_teams_own_scenarios_is_recorded_accepted_and_held(tmp_p
 
     short = ["-k", "orders and not zstd"]  # rounds as the tier has them: brokers that still compile make no baseline
     assert called("init", team) == 0
-    # Where brokers and load share two cores some runs do not count; after three the command stops, and goes on.
+    # Where brokers and load share two cores some runs do not count; after three in succession it stops, and goes on.
     codes = (called("baseline", "--runs=5", "--accept", *short) for _ in range(MOST_GOES))
     assert next((code for code in codes if code != ExitCode.UNDECIDED), ExitCode.UNDECIDED) == 0
     (profile,) = (team / "thresholds").glob("*.toml")
