@@ -1,11 +1,15 @@
 """Runs that are interrupted at some moment in some way, on brokers that their target file's commands take away."""
 
+import os
+import random
 import signal
 import subprocess
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +21,8 @@ from tests.harness.run_gate import HANG_BOUND_S, ROOT, hear_interrupts
 STANDS_STILL_S = 15.0
 """Longer than generators wait for a run that says nothing (10 s)."""
 GONE_WITHIN_S = 60.0
+LATEST_S = 50.0
+"""By then a fault is over on most machines, and nothing is away any more."""
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL", "SIGSTOP, SIGCONT, SIGTERM", "SIGSTOP, SIGKILL")
 
 
@@ -99,6 +105,69 @@ def interrupt(process: subprocess.Popen[bytes], how: str) -> float:
         since = time.monotonic()
     process.wait(timeout=HANG_BOUND_S)
     return time.monotonic() - since
+
+
+@dataclass
+class Soak:
+    """Lets runs of the rows go on to a drawn moment and interrupts them in a drawn way, until enough were interrupted.
+
+    `command` makes a row's command line for a folder of results, `left` says what is not as it was before the runs,
+    `away` which brokers are away; logs and results go into `folder`.
+    """
+
+    folder: Path
+    rows: list[str]
+    command: Callable[[str, Path], list[str]]
+    left: Callable[[], list[str]]
+    away: Callable[[], list[int]]
+    environment: dict[str, str]
+    wrong: list[str] = field(default_factory=list)
+    """What an interrupted run left, and every traceback, with the end of its log."""
+
+    def whole(self, row: str, name: str) -> float:
+        """Let a run go to its end, which leaves nothing, and return how long it took, in s."""
+        since, log = time.monotonic(), self.folder / f"{name}.log"
+        with begun(self.command(row, self.folder / name), self.environment, log) as process:
+            # Red it may be, on a machine that does something else besides.
+            assert process.wait(timeout=HANG_BOUND_S) in (0, 1, 6), log.read_text()[-3000:]
+        assert self.left() == []
+        return time.monotonic() - since
+
+    def interrupt(self, times: int) -> None:
+        """Interrupt so many runs; one that had ended before its moment does not count, and another takes its place."""
+        seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10**6))
+        print(f"SOAK_SEED={seed}")
+        chance = random.Random(seed)
+        shortest = {row: self.whole(row, f"whole-{row}") for row in self.rows}
+        print("a whole run takes", {row: f"{seconds:.0f} s" for row, seconds in shortest.items()})
+        took: dict[str, list[float]] = defaultdict(list)
+        for number in range(2 * times):
+            if sum(map(len, took.values())) == times:
+                break
+            row, how = chance.choice(self.rows), chance.choice(SIGNALS)
+            after = chance.uniform(0.5, min(shortest[row], LATEST_S))
+            before, log, since = self.left(), self.folder / f"{number}.log", time.monotonic()
+            with begun(self.command(row, self.folder / str(number)), self.environment, log) as process:
+                over = until(lambda process=process: process.poll() is not None, after)  # type: ignore[misc]
+                lasted, was_away = time.monotonic() - since, self.away()
+                seconds = interrupt(process, how)
+            now = self.left()
+            print(
+                f"{number:2} {row:12} {how:26} after {after:4.1f} s{' (over)' if over else ''}: code "
+                f"{process.returncode}, {seconds:.1f} s, away then {was_away}, left {now}",
+                flush=True,
+            )
+            if over:
+                shortest[row] = min(shortest[row], lasted)
+            else:
+                took[f"{how}, a broker away" if was_away else how].append(seconds)
+            if now and not before and not how.endswith("SIGKILL"):
+                self.wrong.append(f"{number}: {row}, {how} after {after:.1f} s left {now}: {log.read_text()[-2000:]}")
+            if "Traceback" in (said := log.read_text()) and process.returncode not in (-2, -1, -15):
+                self.wrong.append(f"{number}: {row}, {how} after {after:.1f} s: {said[-2000:]}")
+        for how, seconds_each in sorted(took.items()):
+            print(f"{how}: ended within {max(seconds_each):.1f} s, {len(seconds_each)} times")
+        assert sum(map(len, took.values())) == times
 
 
 def until(holds: Callable[[], bool], within_s: float) -> bool:
