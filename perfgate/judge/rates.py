@@ -15,6 +15,8 @@ AT_THE_CAP = 0.98
 
 RATE_TAKEN = 0.98
 """Brokers that took this share of a paced load are not red for its rate."""
+RATE_WHOLE = 0.995
+"""Of a paced load, over all rounds: no more is missing than one round may lack (RATE_REACHED of flaw.py)."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
 OTHER_RATE = 0.2
 """A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond

@@ -187,7 +187,10 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
     """
     plain = sorted((one for one in documents if not why_not_plain(one)), key=lambda one: str(one["run_id"]))
     if not plain:
-        raise ConfigurationError(f"no recorded run: {command_line('side-by-side')} makes one of each system")
+        made = f"{command_line('side-by-side')} makes one of each system"
+        if documents:
+            raise ConfigurationError(f"no recorded run can stand here{_passed_over(documents)}: {made}")
+        raise ConfigurationError(f"no recorded run: {made}")
     like = plain[-1]
     alike = [one for one in plain if _where(one) == _where(like)]
     found: dict[System, list[Mapping[str, Any]]] = {

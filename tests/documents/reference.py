@@ -433,7 +433,7 @@ def _said_by(tree: ast.Module, calls: Sequence[str]) -> Iterator[str]:
 
 
 def _escaped(node: ast.AST) -> str:
-    return in_one_line(re.sub(r"([<>*_`])", r"\\\1", _template(node)))
+    return in_one_line(re.sub(r"…+", "…", re.sub(r"([<>*_`])", r"\\\1", _template(node))))
 
 
 def _template(node: ast.AST) -> str:

@@ -363,6 +363,34 @@ def test_a_load_that_was_not_sustained_is_never_green(short: int, verdict: Verdi
     assert ("not sustained" in str(outcome.reasons)) == (short > 0)
 
 
+@pytest.mark.parametrize(
+    ("rates", "verdict"),
+    [
+        ([493.1, 500, 500, 500, 500], Verdict.PASS),
+        ([493.1, 494.9, 500, 500, 500], Verdict.PASS),
+        ([493.1, 494.3, 500, 500, 500], Verdict.INCONCLUSIVE),
+        ([487, 500, 500, 500, 500], Verdict.INCONCLUSIVE),
+        ([487, 500, 520, 520, 520], Verdict.INCONCLUSIVE),
+        ([498, 500, 500, 500, 500], Verdict.INCONCLUSIVE),
+        ([494, 494, 494, 500, 500], Verdict.REGRESSED),
+    ],
+    ids=["one", "two", "too much of two", "too much", "not made up for", "another reason", "most rounds"],
+)
+def test_a_stall_at_the_edge_of_a_window_leaves_the_rate_taken(rates: list[float], verdict: Verdict) -> None:
+    """Brokers that stood still for 0.11 s as one of five windows of 8 s closed made the scenario undecided.
+
+    A round that is short although its rate is whole was short of something else: the rest could not be handed over.
+    """
+    taken = measurement(rates)
+    taken = replace(taken, scenario=replace(taken.scenario, load=Load(kind="paced", rate=500)))
+    short = {1, 2, 3} if verdict is Verdict.REGRESSED else {n for n, rate in enumerate(rates, 1) if rate < 500}
+    rounds = tuple(replace(r, not_sustained="not sustained" if r.index in short else "") for r in taken.rounds)
+    names = {"records_per_s": 500.0, "broker_cpu_us_per_record": 50.0, "latency_ms.p99": 5.0}
+    rounds = tuple(replace(r, metrics={**r.metrics, "latency_ms.p99": 5.0}) for r in rounds)
+    limits = profile(*(threshold(name, value) for name, value in names.items()))
+    assert judge_scenario(replace(taken, rounds=rounds), limits).verdict is verdict
+
+
 def test_a_load_that_a_disturbed_machine_did_not_take_is_not_red() -> None:
     """The host took 40 % of the CPU time for ten minutes, both looks long: red, and "confirmed"."""
     taken = measurement([440, 441, 442])

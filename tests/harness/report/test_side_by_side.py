@@ -203,6 +203,8 @@ def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> Non
         ConfigurationError, match=r"no run of Pulsar on the machine.*20261129T000000Z-aaaa was modified"
     ):
         chosen([kafka, changed])
+    with pytest.raises(ConfigurationError, match=r"^no recorded run can stand here \(run 2.*was modified"):
+        chosen([changed])
 
 
 FAKE = """
