@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.model import Comparison, Measurement, Round
+from perfgate.model.compared import SENT_LATE
+from perfgate.model.counting import counted
+from perfgate.model.flaw import Flaw
 
 FEWEST_SOUND = 2
 """Rounds that count and suffice to show that a scenario is slow: a spread needs two."""
@@ -35,6 +38,21 @@ def spoilt(measurement: Measurement, metric: str) -> str:
     return f"{flawed[0]} ({len(flawed)} of {len(measurement.rounds)} rounds)" if flawed else ""
 
 
+def only_sent_late(measurement: Measurement, metric: str) -> bool:
+    """Whether all that spoils a latency is that its records were sent late, by times that are known.
+
+    A latency begins when its record was due, so lateness is part of it: the brokers' own is shorter, and never longer.
+    """
+    name = metric.partition(".")[0]
+    flaws = (flaw for r in measurement.rounds for flaw in r.flaws if name in flaw.metrics)
+    whole = all(metric in r.metrics and not r.no_number(metric) for r in measurement.rounds)
+    return whole and name.endswith("latency_ms") and all(f.kind == SENT_LATE and not _of_all(f, metric) for f in flaws)
+
+
+def _of_all(flaw: Flaw, metric: str) -> bool:
+    return any(doubt.factor is None for doubt in flaw.doubts if doubt.touches(metric))
+
+
 def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
     """All metrics that must not be judged although the rounds are valid, with the reason."""
     names = dict.fromkeys(name for r in measurement.rounds for name in r.invalid_metrics)
@@ -53,9 +71,10 @@ def starved_by_brokers(measurement: Measurement) -> str:
     if 2 * len(again) <= len(measurement.rounds):
         return ""
     text = next(flaw.text for flaw in again[0].flaws if flaw.whose == "brokers")
+    repeated = counted(len(again), "round was", "rounds were")
     return (
-        f"{len(again)} rounds were measured again, {len(measurement.rounds)} count: the brokers used most of the "
-        f"processors, and the generator lacked them ({text})"
+        f"{repeated} measured again, {len(measurement.rounds)} count: the brokers "
+        f"used most of the processors, and the generator lacked them ({text})"
     )
 
 

@@ -27,6 +27,7 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.command import command_line, without
+from perfgate.model.counting import counted
 from perfgate.model.pages import page
 
 PASSED = (Verdict.PASS, Verdict.IMPROVED)
@@ -263,7 +264,7 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
         return [f"{head}: {judgement.reason}"]
     measured = f"{number(judgement.measured)} {info.unit}"
     if judgement.interval is None and judgement.limit is not None:
-        measured += f" (median of {rounds} rounds)"
+        measured += f" (median of {counted(rounds, 'round')})"
         expected, off = f"{info.bound} {number(judgement.limit)} {info.unit}", ""
     elif judgement.interval is None or judgement.baseline is None:
         return [f"{head}: {judgement.reason}"]
@@ -271,7 +272,7 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
         assert judgement.limit is not None
         low, high = judgement.interval
         spread = spread_text(judgement.spread)
-        measured += f" (centre of {rounds} rounds, spread {spread}, {number(low)} .. {number(high)})"
+        measured += f" (centre of {counted(rounds, 'round')}, spread {spread}, {number(low)} .. {number(high)})"
         expected = f"{number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
         expected += f"{info.bound} {number(judgement.limit)}"
         off = f"{(off_baseline(judgement) or 0.0) * 100:+.1f} % from {judgement.against.replace('its', 'the')}"
@@ -374,13 +375,18 @@ def decided_by(decides: Deciding) -> str:
     return f"{', '.join(decides.metrics) or 'as usual'}, the same within {decides.margin * 100:g} %{shared}"
 
 
+def pairs_in_units(outcome: ComparisonOutcome) -> str:
+    """How much of both sides a comparison measured."""
+    return f"{counted(outcome.pairs, 'pair')} in {counted(outcome.units, 'unit')}"
+
+
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     """The message of a compared scenario: verdict and effect, cost, next step."""
     meaning = MEANING[outcome.effect]
     headline = effect_text(outcome.primary) if outcome.primary else meaning
     if outcome.effect is Effect.SLOWER and outcome.reasons:
         headline = outcome.reasons[0]  # another cause than the deciding metric
-    measured = f"{outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
+    measured = f"{pairs_in_units(outcome)}, {outcome.minutes:.1f} min"
     if outcome.detectable:
         measured += f"; a slowdown of {percent(outcome.detectable)} would have shown"
     paths = "round trip {:.2f} ms as declared, {:.2f} ms to the other cluster"

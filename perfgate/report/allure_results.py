@@ -16,7 +16,7 @@ from allure_commons.types import AttachmentType
 from perfgate.judge.outliers import beside_reasons, differing_partitions, differing_topics
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.rounds import filling_notes, spoilt
-from perfgate.judge.wording import MEANING, effect_text, off_baseline, signed, spread_text
+from perfgate.judge.wording import MEANING, effect_text, off_baseline, pairs_in_units, signed, spread_text
 from perfgate.model import (
     Comparison,
     ComparisonOutcome,
@@ -206,7 +206,7 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
     shown = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
     allure.dynamic.title(f"{scenario.name}: {outcome.effect.value}{shown} with {comparison.change}")
     effects = [*([primary] if primary else []), *outcome.others]
-    spent = f"{outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min, by {comparison.method}."
+    spent = f"{pairs_in_units(outcome)}, {outcome.minutes:.1f} min, by {comparison.method}."
     seen = f" A slowdown of {percent(outcome.detectable)} would have shown." if outcome.detectable else ""
     allure.dynamic.description_html(
         _paragraph(f"{outcome.effect.value}: {MEANING[outcome.effect]}.")

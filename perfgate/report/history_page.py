@@ -9,6 +9,7 @@ from typing import Any
 from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
 from perfgate.model.command import command_line
+from perfgate.model.counting import counted
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
 from perfgate.report.front import escaped, html_table, style
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
@@ -41,7 +42,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     out = f", {left_out} modified and not drawn" if left_out else ""
     body = [
         head,
-        f"<p>{len(drawn)} runs, {first} to {last}{out}. Latest: {escaped(drawn[-1]['run_id'])}, exit code "
+        f"<p>{counted(len(drawn), 'run')}, {first} to {last}{out}. Latest: {escaped(drawn[-1]['run_id'])}, exit code "
         f"{drawn[-1]['exit_code']}.</p>",
         '<p class="note">Disc: judged and not red, or without a threshold. Cross: red. Ring: undecided. Dashed: the '
         "limit that was held. Upright, dotted: commit, machine, release or other facts changed. Upright, solid: a "
@@ -83,7 +84,7 @@ def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield _chart(name, metric, having)
     head = ("run", "verdict", *map(_label, SHOWN), "commit")
     table = html_table(head, [_cells(name, entry) for entry in reversed(entries)])
-    yield f"<details><summary>{len(entries)} runs as a table</summary>{table}</details>"
+    yield f"<details><summary>{counted(len(entries), 'run')} as a table</summary>{table}</details>"
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
@@ -132,7 +133,7 @@ def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
         f'<text x="{at}" y="{HEIGHT - 8}" text-anchor="{anchor}">{_day(entry)}</text>'
         for at, anchor, entry in ((LEFT, "start", entries[0]), (WIDTH - RIGHT, "end", entries[-1]))[: len(entries)]
     )
-    title = f"{name}: {_label(metric)}, {len(values)} runs, latest {number(values[-1])}"
+    title = f"{name}: {_label(metric)}, {counted(len(values), 'run')}, latest {number(values[-1])}"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(title)}">'
         f'<text x="{LEFT}" y="16">{escaped(_label(metric))}</text>{"".join(parts)}{ends}</svg>'

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.model.command import command_line
+from perfgate.model.counting import counted
 from perfgate.model.judged import REPORTED
 from perfgate.model.secret import redacted
 from perfgate.model.system import release_of
@@ -76,7 +77,7 @@ def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
     kept = any(row.kept for row in rows)
     shown = " open" if view.missing and not view.off else ""
     return [
-        f"<details{shown}><summary>Figures of {len(rows)} scenarios</summary>",
+        f"<details{shown}><summary>Figures of {counted(len(rows), 'scenario')}</summary>",
         "",
         f"| {' | '.join(HEADS)} | verdict |{f' {KEPT} |' if kept else ''}",
         f"|---|---|{'--:|' * (len(HEADS) - 2)}---|{'---|' if kept else ''}",

@@ -36,6 +36,7 @@ from perfgate.judge.thresholds import (
 )
 from perfgate.model import FEWEST_READINGS, METRICS, Consumers, Fault, Keys, Load, Profile, Threshold, settings
 from perfgate.model.command import command_line
+from perfgate.model.counting import counted
 from perfgate.model.declared import lag_metrics
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
@@ -291,7 +292,8 @@ def updated(
         table[new.metric] = entry
         entry.comment(" ".join(f"{value:.4g}" for value in new.values))
     few = f"NOT ENOUGH RUNS: {len(runs)} of {ENOUGH_RUNS}. " if len(runs) < ENOUGH_RUNS else ""
-    source = f"{few}{today}: {len(runs)} runs, tier {tier['name']} ({tier['rounds']} x {tier['window_s']:g} s): {ids}"
+    rounds = f"{tier['rounds']} x {tier['window_s']:g} s"
+    source = f"{few}{today}: {counted(len(runs), 'run')}, tier {tier['name']} ({rounds}): {ids}"
     of = f" ({', '.join(f'{new.scenario} {new.metric}' for new in explained)})" if explained else ""
     reason = f"\n# because: {' '.join(because.split())}{of}" if because else ""
     return tomlkit.dumps(document).rstrip() + f"\n\n# {source}{reason}\n"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from perfgate.judge.phrases import number
+from perfgate.model.counting import counted
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 110, 58, 8, 14, 18
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 96, 22, 4
@@ -69,7 +70,7 @@ def sparkline(values: Sequence[float], limit: float | None) -> Markup:
         return round(SPARK_EDGE + (SPARK_HEIGHT - 2 * SPARK_EDGE) * (1 - (value - low) / span), 1)
 
     points = [(round(SPARK_EDGE + step * n, 1), y(value)) for n, value in enumerate(values)]
-    words = f"{len(values)} runs, from {number(low)} to {number(high)}, this one {number(values[-1])}"
+    words = f"{counted(len(values), 'run')}, from {number(low)} to {number(high)}, this one {number(values[-1])}"
     held = Markup("")
     if limit is not None and low <= limit <= high:
         held = Markup('<line class="limit" x1="0" y1="{0}" x2="{1}" y2="{0}"/>').format(y(limit), SPARK_WIDTH)

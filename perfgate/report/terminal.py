@@ -26,6 +26,7 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
+from perfgate.model.counting import counted
 from perfgate.model.faults import FaultScenario
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
@@ -139,7 +140,7 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     }
     return [
         f"note: {name}: {percent(median(found))} of the records that were due timed out ({percent(min(found))} to "
-        f"{percent(max(found))}, {len(found)} rounds)"
+        f"{percent(max(found))}, {counted(len(found), 'round')})"
         for name, found in shares.items()
         if found
     ]

@@ -276,5 +276,5 @@ def _of_comparison(entry: Mapping[str, Any]) -> str:
         return str(entry["reasons"][0]) if entry["reasons"] else "nothing was compared"
     low, high = entry["interval"]
     why = f"; {entry['reasons'][0]}" if entry["reasons"] else ""
-    rests = f", {entry['units']} units, {entry['minutes']:.1f} min" if "units" in entry else ""
+    rests = f", {counted(entry['units'], 'unit')}, {entry['minutes']:.1f} min" if "units" in entry else ""
     return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %){rests}{why}"

@@ -19,6 +19,7 @@ from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, Units
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
+from perfgate.model.counting import counted
 from perfgate.model.pages import page
 
 THE_REFERENCE = "the reference"
@@ -236,7 +237,7 @@ def verdict_of_units(
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:
     """The message of a verdict: a sentence, every judgement that is not green, what it was judged against."""
     lines = scenario_lines(outcome, comparison.candidate)
-    minutes = f"{comparison.minutes:.1f} min, {len(comparison.orders)} units"
+    minutes = f"{comparison.minutes:.1f} min, {counted(len(comparison.orders), 'unit')}"
     lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
     if paths := paths_ms(comparison):
         lines.append(f"  paths      round trip {paths[0]:.2f} ms to the reference, {paths[1]:.2f} ms to the candidate")

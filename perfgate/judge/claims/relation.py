@@ -12,7 +12,9 @@ from typing import cast
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
 from perfgate.judge.claims.more_hosts import host_doubts
 from perfgate.judge.doubts import words
+from perfgate.judge.phrases import KEPT_SO
 from perfgate.judge.rates import at_its_cap, paired_ratios
+from perfgate.judge.rounds import flaws_by_arm, only_sent_late
 from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
@@ -88,8 +90,10 @@ class RatioCase(Case):
         self.tested = True
         if self.red:
             return self.judged(Verdict.REGRESSED, "", self.ratios)
-        reason = self._why_not_kept()
-        return self.judged(Verdict.INCONCLUSIVE if reason else Verdict.PASS, reason, self.ratios)
+        if reason := self._why_not_kept(self.ratios):
+            return self.judged(Verdict.INCONCLUSIVE, reason, self.ratios)
+        late = "; ".join(flaws_by_arm(((m.scenario.name, m) for m in self.both), [self.metric]))
+        return self.judged(Verdict.PASS, f"{KEPT_SO}: {late}" if late else "", self.ratios)
 
     def in_spite(self, ruling: Ruling) -> Ruling:
         """The ruling, REGRESSED where the ratios are beyond a bound without all that doubts explain."""
@@ -113,6 +117,18 @@ class RatioCase(Case):
             if len(usable) > 1 and math.isfinite(bound) and self._beyond([v for _, v in usable], bound, sign):
                 return tuple(measured for measured, _ in usable)
         return ()
+
+    @property
+    def kept_however_late(self) -> bool:
+        """Whether late sends alone spoil the metric, and the ratio keeps both bounds with and without what they added.
+
+        Between these lies the true one.
+        """
+        if not self.ratios or not all(only_sent_late(m, self.metric) for m in self.both):
+            return False
+        excused = self._excused()
+        raised, lowered = [ratio for _, ratio, _ in excused], [ratio for _, _, ratio in excused]
+        return not any(self._why_not_kept(ratios) for ratios in (self.ratios, raised, lowered) if ratios)
 
     def _beyond(self, values: Sequence[float], bound: float, sign: int) -> bool:
         below = _values(self.over, self.metric)
@@ -161,8 +177,8 @@ class RatioCase(Case):
                 texts.append(f"{side.scenario.name}: {words(doubts, self.metric, ratios, bound, sign)}")
         return "; ".join(texts)
 
-    def _why_not_kept(self) -> str:
-        centre, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
+    def _why_not_kept(self, ratios: Sequence[float]) -> str:
+        centre, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
         middle, error = centre.middle, centre.error
         if error == math.inf:
             return "one round has no error: more of them decide"
@@ -170,9 +186,9 @@ class RatioCase(Case):
             return f"{middle:.3g} lies beyond {least:g} .. {most:g}, but one of {self.looks} such ratios does by chance"
         if not (centre.keeps(least, 1) and centre.keeps(most, -1)):
             return f"the {'maximum' if middle + error > most else 'minimum'} lies within the error of the median"
-        if too_many_beyond(self.ratios, least, 1) or too_many_beyond(self.ratios, most, -1):
-            beyond = max(sum(ratio < least for ratio in self.ratios), sum(ratio > most for ratio in self.ratios))
-            return f"in {beyond} of {len(self.ratios)} rounds the ratio lies beyond it"
+        if too_many_beyond(ratios, least, 1) or too_many_beyond(ratios, most, -1):
+            beyond = max(sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios))
+            return f"in {beyond} of {len(ratios)} rounds the ratio lies beyond it"
         return ""
 
 

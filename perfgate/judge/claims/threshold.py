@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from perfgate.judge.doubts import settled
+from perfgate.judge.phrases import KEPT_SO
 from perfgate.judge.rates import RATE_TAKEN, rate_doubts
-from perfgate.judge.rounds import FEWEST_SOUND, spoilt
+from perfgate.judge.rounds import FEWEST_SOUND, only_sent_late, spoilt
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.statistics import centre_error, centre_of, clipped, many, median_interval, spread
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
 from perfgate.model import NO_USAGE, Judgement, Measurement, MetricInfo, Scenario, Threshold, Verdict
+from perfgate.model.compared import SENT_LATE
 from perfgate.model.flaw import Doubt, explained
 from perfgate.model.summary import centre
 
@@ -113,7 +116,7 @@ def hold(
     """Judge the rounds of one metric by its threshold, with their flaws, doubts `beside` and of the `machine` by round.
 
     A metric that is flawed or missing in some rounds is INVALID (INCONCLUSIVE where no source had it), unless the
-    rounds that have it are red without what their flaws explain.
+    rounds that have it are red without what their flaws explain, or a latency is green with all that late sends added.
     """
     metric, red = threshold.metric, partial(is_red, threshold=threshold)
     rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
@@ -128,10 +131,14 @@ def hold(
         common = (*common, *(one for one in rate if one.factor != 1))
         others = (*common, *(doubt for of_round in machine.values() for doubt in of_round))
         common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, others))
-    settled_judgement = settled(
-        judged, metric.sign, values, [(*r.doubts, *machine.get(r.index, ()), *common) for r in rounds], red
-    )
-    return lacking if lacking and settled_judgement.verdict is not Verdict.REGRESSED else settled_judgement
+    # What late sends added is in the figures: green with it is green.
+    kept_so = judged.verdict.green and only_sent_late(measurement, metric.name)
+    own = [[doubt for doubt in r.doubts if not (kept_so and doubt.kind == SENT_LATE)] for r in rounds]
+    doubts = [(*of_round, *machine.get(r.index, ()), *common) for of_round, r in zip(own, rounds, strict=True)]
+    found = settled(judged, metric.sign, values, doubts, red)
+    if lacking and kept_so and found.verdict.green:
+        return replace(found, reason=f"{KEPT_SO}: {lacking.reason}")
+    return lacking if lacking and found.verdict is not Verdict.REGRESSED else found
 
 
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:

@@ -13,9 +13,9 @@ from perfgate.model import Judgement, Verdict
 
 @guard(-60, RatioCase)
 def a_side_was_not_valid(case: RatioCase, _: Ruling) -> Ruling | None:
-    """INVALID where one of the two measurements is, or the metric of one is flawed."""
+    """INVALID where one of the two measurements is, or the metric of one is flawed and that may decide."""
     reasons = [f"{m.scenario.name}: {reason.splitlines()[0]}" for m in case.both for reason in invalid_reasons(m)]
-    if not reasons:
+    if not reasons and not case.kept_however_late:
         reasons = [*flaws_by_arm(((m.scenario.name, m) for m in case.both), [case.metric])]
     return ruled(Verdict.INVALID, *reasons) if reasons else None
 

@@ -391,6 +391,25 @@ def test_a_stall_at_the_edge_of_a_window_leaves_the_rate_taken(rates: list[float
     assert judge_scenario(replace(taken, rounds=rounds), limits).verdict is verdict
 
 
+REDDER = [Verdict.MISSING, Verdict.INCONCLUSIVE, Verdict.REGRESSED]
+
+
+@given(st.lists(st.floats(300, 510), min_size=3, max_size=9), st.integers(0, 8), st.floats(0, 200))
+def test_the_less_of_a_rate_is_taken_the_redder(rates: list[float], which: int, less: float) -> None:
+    """Rounds of 8 s that lack more than a tenth of a second's records are short."""
+
+    def judged(rates: list[float]) -> int:
+        found = measurement(rates)
+        found = replace(found, scenario=replace(found.scenario, load=Load(kind="paced", rate=500)))
+        short = {r.index for r in found.rounds if r.metrics["records_per_s"] < 493.75}
+        rounds = [replace(r, not_sustained="short" if r.index in short else "") for r in found.rounds]
+        return REDDER.index(judge_scenario(replace(found, rounds=tuple(rounds)), None).verdict)
+
+    worse = list(rates)
+    worse[which % len(rates)] -= less
+    assert judged(worse) >= judged(rates)
+
+
 def test_a_load_that_a_disturbed_machine_did_not_take_is_not_red() -> None:
     """The host took 40 % of the CPU time for ten minutes, both looks long: red, and "confirmed"."""
     taken = measurement([440, 441, 442])

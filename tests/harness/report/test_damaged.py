@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.fixtures.baseline import Series
+from perfgate.host.environment import environment_facts
 from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
 from perfgate.report.html import build_and_tell
@@ -129,8 +130,11 @@ def test_whatever_byte_of_a_run_is_damaged_others_are_read(
 
 def test_a_baseline_goes_on_beside_damaged_runs_and_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left(tmp_path, 1, BAD)
-    mark = tmp_path / left(tmp_path, 2)["run_id"] / "baseline-arguments.json"
-    mark.write_bytes(BAD)
+    run = left(tmp_path, 2)
+    folder, here = tmp_path / run["run_id"], environment_facts()
+    run["environment"] |= {key: here[key] for key in ("cpu_model", "cores")}  # of another machine none counts
+    (folder / "run.json").write_text(json.dumps(run))
+    (mark := folder / "baseline-arguments.json").write_bytes(BAD)
     series = Series(arguments=("--target=embedded",), target="embedded", tier="smoke", results=tmp_path, usual=True)
     assert series.counted() == series.counted() == []
     said = capsys.readouterr().err

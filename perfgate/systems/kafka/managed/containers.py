@@ -19,6 +19,7 @@ from perfgate.host.java import names_collector
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.waiting import check_while_starting
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
+from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
@@ -287,7 +288,7 @@ class ContainersTarget(KafkaTarget[ContainersCluster]):
         docker_engine.have_images(images, self._say, option="--kafka-image")
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], ContainersCluster]:
-        self._say(f"{image_of(spec)}: starting {spec.brokers} brokers in containers")
+        self._say(f"{image_of(spec)}: starting {counted(spec.brokers, 'broker')} in containers")
         return lambda: ContainersCluster(
             spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring
         )

@@ -13,6 +13,7 @@ from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
 from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import MIB, ClusterSpec
+from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import jars_of, java_needed
 from perfgate.systems.kafka.managed.brokers import needed_mib
@@ -109,7 +110,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), jars_of(spec)
-        self._say(f"Kafka {spec.version}: starting {spec.brokers} brokers")
+        self._say(f"Kafka {spec.version}: starting {counted(spec.brokers, 'broker')}")
         return lambda: EmbeddedCluster(
             spec,
             java=java,

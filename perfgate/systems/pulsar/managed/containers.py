@@ -18,6 +18,7 @@ from perfgate.host.ports import HOST
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec
+from perfgate.model.counting import counted
 from perfgate.systems.own_containers import ANY, OwnContainers, publish
 from perfgate.systems.pulsar.managed.faults import PulsarFaults
 from perfgate.systems.pulsar.managed.nodes import (
@@ -234,5 +235,6 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
         docker_engine.have_images([*map(image_of, specs), *proxies], self._say, option="--pulsar-image")
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], ContainersCluster]:
-        self._say(f"{image_of(spec)}: starting {spec.bookies} bookies and {spec.brokers} brokers in containers")
+        nodes = f"{counted(spec.bookies, 'bookie')} and {counted(spec.brokers, 'broker')}"
+        self._say(f"{image_of(spec)}: starting {nodes} in containers")
         return lambda: ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image)

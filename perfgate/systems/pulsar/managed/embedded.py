@@ -11,6 +11,7 @@ from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
 from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import ClusterSpec
+from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
@@ -63,7 +64,8 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), pulsar_jars(spec.version)
-        self._say(f"Pulsar {spec.version}: starting {spec.bookies} bookies and {spec.brokers} brokers")
+        nodes = f"{counted(spec.bookies, 'bookie')} and {counted(spec.brokers, 'broker')}"
+        self._say(f"Pulsar {spec.version}: starting {nodes}")
         return lambda: EmbeddedCluster(
             spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, warm_start=self._warm_start
         )
