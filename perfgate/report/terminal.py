@@ -9,7 +9,7 @@ from typing import Protocol
 
 from perfgate.judge.claims.relation import deciding_step
 from perfgate.judge.phrases import number, percent
-from perfgate.judge.rounds import since_the_start, spoilt_metrics
+from perfgate.judge.rounds import only_sent_late, since_the_start, spoilt_metrics
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.statistics import spread
 from perfgate.judge.wording import signed, spread_text
@@ -118,18 +118,20 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
         rate, p99, cores, per_record = ("-" if value is None else number(value) for value in values)
         if since_the_start(measurement):  # no figure of the brokers: a note says so
             p99 = "-"
-        p99 = "invalid" if any(r.spoilt("latency_ms.p99") for r in measurement.rounds) else p99
+        if any(r.spoilt("latency_ms.p99") for r in measurement.rounds):
+            p99 = f"<= {p99}" if only_sent_late(measurement, "latency_ms.p99") else "invalid"
         rows.append((name, rate, _spread(measurement), p99, cores, per_record, outcome.verdict.value))
     return rows
 
 
 def not_valid_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return a note for each metric that is not valid, of scenarios whose other metrics are."""
-    return [
-        f"note: {name}: {metrics} is not valid: {reason}"
-        for name, measurement in measurements.items()
-        for metrics, reason in spoilt_metrics(measurement).items()
-    ]
+    notes = []
+    for name, measurement in measurements.items():
+        for metrics, reason in spoilt_metrics(measurement).items():
+            late = only_sent_late(measurement, f"{metrics}.p99")
+            notes.append(f"note: {name}: {metrics} is {'too long by lateness' if late else 'not valid'}: {reason}")
+    return notes
 
 
 def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:

@@ -14,6 +14,7 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import Load, Measurement, Verdict
 from perfgate.model.compared import SATURATED, SENT_LATE
 from perfgate.model.flaw import EVERYTHING, Flaw, Part
+from perfgate.report.terminal import not_valid_notes, scenario_rows
 from tests.harness.build import measurement, profile, relation, threshold
 
 P99 = "latency_ms.p99"
@@ -60,6 +61,19 @@ def test_it_says_so() -> None:
     outcome = judge_scenario(waited(20.5, LATE), profile(*(threshold(name, value) for name, value in HELD.items())))
     reasons = [judged.reason for judged in outcome.judgements if judged.metric == P99]
     assert reasons == ["kept with all that late sends added: round 5: sent late (1 of 5 rounds)"]
+
+
+@pytest.mark.parametrize(
+    ("flaw", "shown", "note"),
+    [(LATE, "<= 20.5", "too long by lateness"), (replace(LATE, explains=EVERYTHING), "invalid", "not valid")],
+)
+def test_the_table_has_the_most_that_it_can_be(flaw: Flaw, shown: str, note: str) -> None:
+    found = waited(20.5, flaw)
+    (row,) = scenario_rows({"batch-1k": judge_scenario(found, None)}, {"batch-1k": found})
+    assert row[3] == shown
+    assert not_valid_notes({"batch-1k": found}) == [
+        f"note: batch-1k: latency_ms is {note}: round 5: sent late (1 of 5 rounds)"
+    ]
 
 
 @pytest.mark.parametrize("metric", ["p99_back_s", "owed_records", "records_per_s"])
