@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.phrases import number
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import Load, Measurement, Verdict
 from perfgate.model.compared import SATURATED, SENT_LATE
 from perfgate.model.flaw import EVERYTHING, Flaw, Part
+from perfgate.model.summary import metric_value
 from perfgate.report.terminal import not_valid_notes, scenario_rows
 from tests.harness.build import measurement, profile, relation, threshold
 
@@ -65,12 +67,12 @@ def test_it_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("flaw", "shown", "note"),
-    [(LATE, "<= 20.5", "too long by lateness"), (replace(LATE, explains=EVERYTHING), "invalid", "not valid")],
+    [(LATE, "<= {}", "too long by lateness"), (replace(LATE, explains=EVERYTHING), "invalid", "not valid")],
 )
 def test_the_table_has_the_most_that_it_can_be(flaw: Flaw, shown: str, note: str) -> None:
     found = waited(20.5, flaw)
     (row,) = scenario_rows({"batch-1k": judge_scenario(found, None)}, {"batch-1k": found})
-    assert row[3] == shown
+    assert row[3] == shown.format(number(metric_value(found, P99) or 0.0))
     assert not_valid_notes({"batch-1k": found}) == [
         f"note: batch-1k: latency_ms is {note}: round 5: sent late (1 of 5 rounds)"
     ]
