@@ -10,6 +10,9 @@ from perfgate.model.compared import SENT_LATE
 from perfgate.model.counting import counted
 from perfgate.model.flaw import Flaw
 
+MOST_LATE_MS = 20.0
+"""What lateness explains of a latency that is judged with it: twice (ECHO of flaw.py) the largest schedule delay of
+which a latency may be valid (SCHEDULE_DELAY_LIMIT_MS there)."""
 FEWEST_SOUND = 2
 """Rounds that count and suffice to show that a scenario is slow: a spread needs two."""
 
@@ -42,15 +45,17 @@ def only_sent_late(measurement: Measurement, metric: str) -> bool:
     """Whether all that spoils a latency is that its records were sent late, by times that are known.
 
     A latency begins when its record was due, so lateness is part of it: the brokers' own is shorter, and never longer.
+    Much later they come together in fewer requests, which is another load.
     """
     name = metric.partition(".")[0]
     flaws = (flaw for r in measurement.rounds for flaw in r.flaws if name in flaw.metrics)
     whole = all(metric in r.metrics and not r.no_number(metric) for r in measurement.rounds)
-    return whole and name.endswith("latency_ms") and all(f.kind == SENT_LATE and not _of_all(f, metric) for f in flaws)
+    return whole and name.endswith("latency_ms") and all(f.kind == SENT_LATE and _is_little(f, metric) for f in flaws)
 
 
-def _of_all(flaw: Flaw, metric: str) -> bool:
-    return any(doubt.factor is None for doubt in flaw.doubts if doubt.touches(metric))
+def _is_little(flaw: Flaw, metric: str) -> bool:
+    parts = [doubt for doubt in flaw.doubts if doubt.touches(metric)]
+    return all(doubt.factor is not None and doubt.offset <= MOST_LATE_MS for doubt in parts)
 
 
 def spoilt_metrics(measurement: Measurement) -> dict[str, str]:

@@ -45,8 +45,9 @@ def verdict(found: Measurement) -> Verdict:
         (20.5, replace(LATE, kind=SATURATED), Verdict.INVALID),
         (20.5, replace(LATE, explains=EVERYTHING), Verdict.INVALID),
         (20.5, replace(LATE, metrics=()), Verdict.INVALID),
+        (20.5, replace(LATE, explains=(Part(offset=21.0, metrics=(P99,)),)), Verdict.INVALID),
     ],
-    ids=["kept", "beyond it", "less was sent", "nothing is known", "the round"],
+    ids=["kept", "beyond it", "less was sent", "nothing is known", "the round", "much later"],
 )
 def test_a_latency_that_keeps_its_limit_with_what_late_sends_added_is_green(
     p99_ms: float, flaw: Flaw, expected: Verdict
