@@ -162,7 +162,9 @@ class EmbeddedCluster(OwnCluster):
             self._guard.owns(limit_cpu(self._pids[node], self.spec.cpus_per_broker))
 
     def _common_options(self) -> list[str]:
-        return [f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "-cp", self._jars.classpath]
+        # Libraries that are unpacked there stay behind a node that is killed: it is the run's own folder.
+        unpacked = f"-Djava.io.tmpdir={self._data}"
+        return [unpacked, f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "-cp", self._jars.classpath]
 
     def _set_metadata_up(self) -> None:
         argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
