@@ -22,14 +22,14 @@ MOVES = {"remote.storage.enable": "true", "segment.bytes": 4 * MIB, "local.reten
 
 
 def read(family: str, name: str, summary: str, kind: str, topic: Mapping[str, object] | None = None) -> FaultScenario:
-    """Return a row of a minute's records that are read at once: two rounds."""
+    """Return a row of a minute's records that are read at once: five rounds, since two of each cannot be compared."""
     one = away(name, summary)
     return replace(
         one,
         families=(family,),
         tier="full",
         factor=settings({"fault": kind}),
-        fault=Fault(kind=kind, hold_s=60, repeats=2),
+        fault=Fault(kind=kind, hold_s=60, repeats=5),
         topic=replace(one.topic, config=with_settings(one.topic.config, topic or {})),
         cluster=replace(one.cluster, config=TIERS if family == TIERED_NAME else ()),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from perfgate.model.errors import ConfigurationError
 
 OF_CONTAINERS = "container.*|name|id|image|cpu"
-OF_A_DASHBOARD = re.compile(r"\$(__\w+|\{\w+[^}]*\}|[A-Za-z]\w*)|\[\[\w+\]\]")
+OF_A_DASHBOARD = re.compile(r"\$(?:__\w+|\{\w+[^}]*\}|[A-Za-z]\w*)|\[\[\w+\]\]")
 LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username", "password", "token", "ca", "headers")
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 OF_LAST_TWO = ("irate", "idelta")
@@ -133,12 +133,13 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
         raise ConfigurationError(f"[prometheus] source = {texts['source']!r} is none of {', '.join(PRESETS)}")
     if texts["ca"] and not Path(texts["ca"]).is_file():
         raise ConfigurationError(f"[prometheus] ca: no such file: {texts['ca']}")
-    for key in ("query", "match"):
-        if variable := OF_A_DASHBOARD.search(texts[key]):
-            raise ConfigurationError(
-                f"[prometheus] {key}: {variable[0]} is a variable of a dashboard, which Prometheus does not know: "
-                "write what it stands for (a duration, as in rate(...[1m]), or a label's value)"
-            )
+    variables = {key: dict.fromkeys(OF_A_DASHBOARD.findall(texts[key])) for key in ("query", "match")}
+    if found := {key: ", ".join(names) for key, names in variables.items() if names}:
+        raise ConfigurationError(
+            f"[prometheus] {'; '.join(f'{key}: {names}' for key, names in found.items())}: variables of a dashboard, "
+            "which Prometheus does not know; write what each stands for (a duration, as in rate(...[1m]), or a label's "
+            "value)"
+        )
     looks_back_s(texts["query"])
     brokers, headers = table.get("brokers", {}), table.get("headers", {})
     if not isinstance(brokers, dict) or not all(

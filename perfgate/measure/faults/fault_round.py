@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,7 @@ from perfgate.model.series import Arm, Series
 from perfgate.model.target import Cluster, Faults, LoggedChange, TopicKeeper
 
 if TYPE_CHECKING:  # its bench makes these rounds
+    from perfgate.measure.bench import Bench
     from perfgate.measure.setup import Setup
 
 AFTER_S, AFTER_MOST_S = 15.0, 60.0
@@ -262,38 +263,77 @@ def measure_faults(
 ) -> dict[str, Measurement]:
     """Return the measurement of every scenario. A cluster that does not get well again is replaced.
 
-    `done` is called with the name and measurement of each before the next one begins.
+    `done` is called with the name and measurement of each as soon as its last round is over.
     """
     measured: dict[str, Measurement] = {}
-    for number, scenario in enumerate(scenarios, start=1):
-        rounds: list[Round] = []
-        rtt: dict[str, float] = {}
-        log_tail = ""
-        times = scenario.rounds(setup.tier)
-        cluster: Cluster | None = None
-        try:
-            cluster = setup.cluster(scenario.cluster)
-            facts = setup.begun(cluster, [scenario])
-            bench = setup.bench(cluster, f"{run_id}-{number}", WARM_UP)
-            bench.warm_up([scenario])
-            facts["warm_up"] = bench.warm_up_facts
-            rtt = bench.round_trips([scenario])
-            for index in range(1, times + 1):
-                doing = f"scenario {number}/{len(scenarios)}, fault {index}/{times}"
-                rounds.append(bench.fault_round(scenario, index, doing))
-            log_tail = cluster.log_tail()
-        except TargetError as error:
-            failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
-            late = isinstance(error, BrokersFailedError) and error.perhaps_late
-            reason = f"target unhealthy: {error}"
-            # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
-            stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
-            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
-            setup.target.close()
-        except Exception:  # whatever it is, no broker stays away while the next test goes on
-            setup.target.close()
-            raise
-        series = Series(Arm(scenario=scenario), rounds=rounds, rtt_ms=rtt)
-        measured[scenario.name] = measurement_of(setup.engine, series, log_tail=log_tail)
-        done(scenario.name, measured[scenario.name])
+    for turns in _in_turns(scenarios):
+        places = {scenario.name: f"{scenarios.index(scenario) + 1}/{len(scenarios)}" for scenario in turns}
+        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", places):
+            measured[one.scenario.name] = one
+            done(one.scenario.name, one)
     return measured
+
+
+def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
+    """Return the scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
+
+    What is done to brokers themselves changes those of the next round: such a scenario is measured whole.
+    """
+    groups: dict[object, list[FaultScenario]] = {}
+    for scenario in scenarios:
+        leaves_brokers_alone = scenario.fault.about.brokers_down == 0
+        key = (scenario.families[:1], scenario.cluster) if leaves_brokers_alone else scenario.name
+        groups.setdefault(key, []).append(scenario)
+    return list(groups.values())
+
+
+def _measured_in_turns(
+    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, places: Mapping[str, str]
+) -> Iterator[Measurement]:
+    """Yield each scenario's measurement once its rounds are over; every second pass is in the other order.
+
+    `places`: each one's place among all that have a fault, for the progress.
+    """
+    times = {scenario.name: scenario.rounds(setup.tier) for scenario in scenarios}
+    series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in scenarios}
+    left = list(scenarios)
+    cluster: Cluster | None = None
+    bench: Bench | None = None
+    index = 0
+    while left:
+        index += 1
+        for scenario in left if index % 2 else left[::-1]:
+            rounds, log_tail = series[scenario.name].rounds, ""
+            over = False
+            try:
+                if cluster is None or bench is None:
+                    cluster = setup.cluster(scenario.cluster)
+                    bench = _warm_bench(setup, cluster, left, run_id)
+                series[scenario.name].rtt_ms = bench.round_trips([scenario])
+                doing = f"scenario {places[scenario.name]}, fault {index}/{times[scenario.name]}"
+                rounds.append(bench.fault_round(scenario, index, doing))
+                if over := index >= times[scenario.name]:
+                    log_tail = cluster.log_tail()
+            except TargetError as error:
+                failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
+                late = isinstance(error, BrokersFailedError) and error.perhaps_late
+                reason = f"target unhealthy: {error}"
+                # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
+                stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
+                rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
+                setup.target.close()
+                over, cluster, bench = True, None, None
+            except Exception:  # whatever it is, no broker stays away while the next test goes on
+                setup.target.close()
+                raise
+            if over:
+                left = [one for one in left if one is not scenario]
+                yield measurement_of(setup.engine, series[scenario.name], log_tail=log_tail)
+
+
+def _warm_bench(setup: Setup, cluster: Cluster, scenarios: Sequence[FaultScenario], run_id: str) -> Bench:
+    facts = setup.begun(cluster, scenarios)
+    bench = setup.bench(cluster, run_id, WARM_UP)
+    bench.warm_up(scenarios)
+    facts["warm_up"] = bench.warm_up_facts
+    return bench

@@ -62,6 +62,16 @@ def test_a_cluster_is_ready_and_says_what_it_is(cluster: EmbeddedCluster) -> Non
     cluster.check()
 
 
+def test_libraries_of_a_node_are_unpacked_into_the_runs_own_folder(cluster: EmbeddedCluster) -> None:
+    """They lay in the machine's temporary folder, where a node that is killed leaves them: 38 MB a run."""
+    temporary = Path(tempfile.gettempdir())
+    mapped = {Path(one.path) for pid in cluster.pids().values() for one in psutil.Process(pid).memory_maps()}
+    libraries = {path for path in mapped if path.is_relative_to(temporary) and ".so" in path.name}
+    assert libraries, "none is unpacked: this test sees nothing"
+    of_other_folders = [path for path in libraries if not path.relative_to(temporary).parts[0].startswith(DATA)]
+    assert not of_other_folders
+
+
 def test_messages_are_counted_over_either_link_and_all_roles_use_something(cluster: EmbeddedCluster) -> None:
     topics, topic = cluster.topics(), f"{cluster.prefix}written"
     topics.create(topic, THREE)

@@ -367,9 +367,10 @@ def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
     [
         ("rate(a[5m] @ 1700000000)", "@ asks for one moment"),
         ("rate(a[5m] offset -5m)", "is no range or offset back in time"),
-        ("rate(a[$__rate_interval])", "query: $__rate_interval is a variable of a dashboard"),
-        ('sum(rate(a{job="${job}"}[1m]))', "query: ${job} is a variable of a dashboard"),
-        ("sum(rate(a[[[range]]]))", "query: [[range]] is a variable of a dashboard"),
+        ("rate(a[$__rate_interval])", "query: $__rate_interval: variables of a dashboard"),
+        ('sum(rate(a{job="${job}"}[1m]))', "query: ${job}: variables of a dashboard"),
+        ("sum(rate(a[[[range]]]))", "query: [[range]]: variables of a dashboard"),
+        ('rate(a{job="$job", c=~"$job|$c"}[$__rate_interval])', "query: $job, $c, $__rate_interval: variables"),
         ("rate(a[5m] offset (5m + 1m))", "is no range or offset"),
     ],
 )
