@@ -20,6 +20,10 @@ class FakeKafka:
         self.ends = [0] * partitions
         self.accepted = 0
         self.asked = Counter[int]()
+        self.read_error = 0
+        self.waits_for = 0
+        """Bytes for which a broker would wait as the last fetch asks: no more than its answer may have."""
+        self._drops = threading.Event()
         self._answered = answered
         self._kinds: Mapping[int, Callable[[bytes], bytes]] = {
             0: self._produced,
@@ -42,8 +46,17 @@ class FakeKafka:
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
 
+    def drop(self) -> None:
+        """Close all connections that there are, soon."""
+        self._drops.set()
+
     def _serve(self) -> None:
         while not self._ended.is_set():
+            if self._drops.is_set():
+                self._drops.clear()
+                for key in [key for key in self._selector.get_map().values() if key.data is not None]:
+                    self._selector.unregister(key.fileobj)
+                    key.fileobj.close()  # type: ignore[union-attr]
             for key, _ in self._selector.select(0.02):
                 if key.data is None:
                     connection, _ = self._listener.accept()
@@ -83,10 +96,13 @@ class FakeKafka:
         return head + struct.pack(">iihqqi", 1, partition, self.error, offset, -1, 0)
 
     def _fetched(self, body: bytes) -> bytes:
+        least, most = struct.unpack_from(">ii", body, 8)
+        self.waits_for = min(least, most)
         (length,) = struct.unpack_from(">h", body, 21)
         name, (partition,) = body[23 : 23 + length], struct.unpack_from(">i", body, 27 + length)
         head = struct.pack(">iih", 0, 1, length) + name
-        return head + struct.pack(">iihqqii", 1, partition, 0, self.ends[partition], 0, 0, 0)
+        end = -1 if self.read_error else self.ends[partition]
+        return head + struct.pack(">iihqqii", 1, partition, self.read_error, end, 0, 0, 0)
 
     def _metadata(self, body: bytes) -> bytes:
         (length,) = struct.unpack_from(">h", body, 4)

@@ -82,14 +82,56 @@ def test_every_connection_has_its_turn(crowd: Callable[..., Crowd]) -> None:
             assert sorted(int(r["offset"]) for r in heard if r["partition"] == partition) == list(range(20))
         assert {int(row["len"]) for row in heard} == {len(VALUE)}
         assert client.under_way() == 0
-        deadline = time.monotonic() + BOUND_S
-        while client.reached < 36 and time.monotonic() < deadline:
-            client.take(lambda *_: None, 0.002)
-            client.wait(0.01)
+        taken(client, lambda: client.reached == 36)
         (asked, reached, settled_us) = client.more()["crowd"]
         assert (asked, reached) == (36, 36)
         assert 0 < settled_us < 1e6 * BOUND_S
         assert broker.accepted == 1 + 36, "one for the metadata"
+
+
+def taken(client: Crowd, until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + BOUND_S
+    while not until() and time.monotonic() < deadline:
+        client.take(lambda *_: None, 0.002)
+        client.wait(0.01)
+
+
+def test_idle_consumers_wait_for_more_than_there_ever_is(crowd: Callable[..., Crowd]) -> None:
+    """The whole answer was to have one byte at most, so that a broker answered each of them at every record."""
+    with fake_kafka(partitions=1) as broker:
+        client = crowd(broker, connections=1, idle=2)
+        client.connect(1)
+        client.send(rows_of(range(1)), 0)
+        taken(client, lambda: client.reached == 3)
+        assert broker.waits_for == 1 << 30
+
+
+def test_an_idle_consumer_without_an_answer_asks_again_later(crowd: Callable[..., Crowd]) -> None:
+    """It asked at once, and from offset -1: an error for good, of each connection a thousand times a second."""
+    with fake_kafka(partitions=1) as broker:
+        broker.read_error = 6
+        client = crowd(broker, connections=1, idle=2)
+        client.connect(1)
+        client.send(rows_of(range(1)), 0)
+        taken(client, lambda: broker.asked[1] >= 4)
+        assert (client.reached, list(client.errors)) == (1, ["NOT_LEADER_FOR_PARTITION"])
+        assert broker.asked[1] < 8
+        broker.read_error = 0
+        taken(client, lambda: client.reached == 3)
+        assert [one.offset for one in client._idle] == [1, 1]
+
+
+def test_an_idle_consumer_that_lost_its_connection_makes_another(crowd: Callable[..., Crowd]) -> None:
+    with fake_kafka(partitions=1) as broker:
+        client = crowd(broker, connections=1, idle=2)
+        client.connect(1)
+        client.send(rows_of(range(1)), 0)
+        taken(client, lambda: client.reached == 3)
+        broker.drop()
+        taken(client, lambda: client.reached < 3)
+        assert client.reached < 3
+        taken(client, lambda: client.reached == 3)
+        assert client.more()["crowd"][:2] == [3, 3]
 
 
 def test_a_part_that_never_gets_an_answer_times_out(crowd: Callable[..., Crowd]) -> None:

@@ -86,6 +86,8 @@ class Crowd:
         self._epoll = select.epoll()
         self._by_file: dict[int, _Connection] = {}
         self._numbers = itertools.count(1)
+        self._again: deque[tuple[float, _Connection]] = deque()
+        """Idle consumers that got an error or lost their connection, and from when on they ask again."""
         self._outcomes: list[tuple[int, int, int, int, int, float]] = []
         """Number, partition, offset, bytes, error, and when it was known."""
         self._under_way = self._opened_idle = self.reached = 0
@@ -172,6 +174,7 @@ class Crowd:
     def take(self, hear: Hear, most_s: float) -> int:
         until = now() + most_s
         self._open_idle()
+        self._ask_again()
         while events := self._epoll.poll(0, 256):
             for file, event in events:
                 if (one := self._by_file.get(file)) is not None:
@@ -208,6 +211,16 @@ class Crowd:
         while self._opened_idle < due:
             self._next(self._idle[self._opened_idle])
             self._opened_idle += 1
+
+    def _ask_again(self) -> None:
+        while self._again and self._again[0][0] <= now():
+            self._next(self._again.popleft()[1])
+
+    def _put_off(self, one: _Connection) -> None:
+        """Count an idle consumer as without an answer until it has one; asked at once, errors would be a flood."""
+        self.reached -= one.reached
+        one.reached = False
+        self._again.append((now() + IDLE_WAIT_MS / 1e3, one))
 
     def _next(self, one: _Connection) -> None:
         if one.socket is None:
@@ -283,9 +296,12 @@ class Crowd:
         if not one.ready:
             one.ready = True
         elif one.idle:
-            error, one.offset = wire.fetched(body)
+            error, watermark = wire.fetched(body)
             if error:
-                self.count_failure(error, 0)
+                self.errors.setdefault(clib.error_name(error), clib.error_text(error))
+                self._put_off(one)
+                return
+            one.offset = watermark
             self._note_reached(one)
         else:
             error, offset, throttled_ms = wire.produced(body)
@@ -302,7 +318,7 @@ class Crowd:
             one.reached, self.reached, self._settled = True, self.reached + 1, now()
 
     def _lost(self, one: _Connection, reason: str, code: int = TRANSPORT) -> None:
-        """End a connection: what was to go over it has failed. The next record makes another one."""
+        """End a connection: what was to go over it has failed. The next record, or question, makes another one."""
         assert one.socket is not None
         _, (host, port, *_) = self._leaders[one.partition]
         self.errors.setdefault(clib.error_name(code), f"{host}:{port}: {reason}")
@@ -314,6 +330,8 @@ class Crowd:
             self._outcomes.append((number, one.partition, -1, length, code, moment))
         self._under_way -= len(one.records)
         one.records.clear()
+        if one.idle:
+            self._put_off(one)
 
     def _end_late(self) -> None:
         """End connections whose first record has had no answer for too long; looked for now and then."""

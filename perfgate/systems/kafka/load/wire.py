@@ -85,8 +85,12 @@ def produced(body: bytes) -> tuple[int, int, int]:
 
 
 def fetch(correlation: int, topic: bytes, partition: int, offset: int, *, wait_ms: int, least: int) -> bytes:
-    """Return a request that waits at a partition's end for so many bytes, or for so long."""
-    head = struct.pack(">iiiib", -1, wait_ms, least, 1, 0)
+    """Return a request that waits at a partition's end for `least` bytes, or for `wait_ms`.
+
+    A broker waits for no more than the most that the whole answer may have, which is `least` too. Of the partition one
+    byte is asked for: the answer has its first batch.
+    """
+    head = struct.pack(">iiiib", -1, wait_ms, least, least, 0)
     return request(
         FETCH, correlation, head + struct.pack(">i", 1) + text(topic) + struct.pack(">iiqi", 1, partition, offset, 1)
     )
