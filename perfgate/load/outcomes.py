@@ -16,7 +16,9 @@ from perfgate.load.shaped import OverTime
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 
 MOST_APART = 8
-"""A ring of times has room for this many times the records that may be under way: 64 MiB a client."""
+"""A ring of times has room for at least this many times the records that may be under way."""
+MOST_BITS = 22
+"""And for as many times as there are partitions, where that is no more than 2**22 records: 64 MiB a client."""
 
 
 class Outcomes:
@@ -37,7 +39,8 @@ class Outcomes:
         """Edges of the windows of earlier turns: records due in them may have their outcome yet."""
         # Records go to the partitions in turn: while one of them stands still the others' go on, so that the oldest
         # and the newest that are under way lie so many times as many numbers apart.
-        ring = 1 << (under_way * min(self._partitions, MOST_APART)).bit_length()
+        least = under_way * min(self._partitions, MOST_APART)
+        ring = 1 << max(least.bit_length(), min(MOST_BITS, (under_way * self._partitions).bit_length()))
         self._due, self._sent = np.zeros(ring), np.zeros(ring)
         self._mask = np.uint64(ring - 1)
         self.attempted = self.acked = self.withdrawn = 0

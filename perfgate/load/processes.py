@@ -316,6 +316,9 @@ class Generators:
         """Add up the latest reports of the leading processes, once each has reported."""
         latest = {process.name: self._last.get(process.name) for process in self._named(self._leading)}
         known = [last for last in latest.values() if last is not None]
+        beside = [
+            last for name, last in self._last.items() if f"-{PRODUCE}-" in name and not name.startswith(self._leading)
+        ]
         if len(known) == len(latest):
             self._history.append(
                 Progress(
@@ -323,7 +326,9 @@ class Generators:
                     attempted=sum(last.attempted for last in known),
                     done=sum(last.done for last in known),
                     failed=sum(last.failed for last in known),
-                    last_error=next((last.last_error for last in known if last.last_error), ""),
+                    last_error=next((last.last_error for last in (*known, *beside) if last.last_error), ""),
                     by_process={name: last.done for name, last in self._last.items()},
+                    attempted_beside=sum(last.attempted for last in beside),
+                    failed_beside=sum(last.failed for last in beside),
                 )
             )

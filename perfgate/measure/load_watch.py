@@ -95,9 +95,10 @@ class LoadWatch:
         if scenario.load.sends:  # a backlog is read, and was metered when it was written
             self._cluster.meter.under_way(written)
         most_failed = 1.0 if scenario.load.times_out else self._cluster.most_failed  # there that is the result
-        if last.failed > most_failed * attempted:
+        failed, attempted = last.failed + last.failed_beside, attempted + last.attempted_beside
+        if failed > most_failed * attempted:
             self._cluster.meter.stop(
-                f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
+                f"stopped at once, as the target file asks for: {failed} of {attempted} sends failed: "
                 f"{last.last_error}",
                 BrokersFailedError,
             )

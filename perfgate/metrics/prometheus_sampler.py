@@ -170,15 +170,16 @@ class PrometheusSampler:
         """The evidence over these spans; nothing where the Prometheus does not answer."""
         found = {}
         for evidence in EVIDENCE:
-            values: list[list[tuple[float, float]]] = []
+            windows: list[tuple[float, list[list[tuple[float, float]]]]] = []
             for opens, closes in spans:
                 try:
                     series = self._evidence(evidence.names, round(closes - opens) + 2, closes + 1)
                 except ConfigurationError:
                     return {}  # the CPU is known all the same
-                values += [pairs for one in series if len(pairs := inside(one.values, opens, closes)) > 1]
-            if values:
-                found[evidence.metric] = evidence.of(values)
+                values = [pairs for one in series if len(pairs := inside(one.values, opens, closes)) > 1]
+                windows += [(closes - opens, values)] if values else []
+            if windows:
+                found[evidence.metric] = evidence.over(windows)
         return found
 
     def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:

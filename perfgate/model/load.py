@@ -52,7 +52,8 @@ FAILED = "brokers failed"
 class Progress:
     """What the generators have done until `at` (s on the monotonic clock); `by_process`: `done` of each, by name.
 
-    `done`: records acknowledged or, where the load only reads, received in order.
+    `done`: records acknowledged or, where the load only reads, received in order. `attempted_beside` and
+    `failed_beside` are of the loads beside the scenario's, all together.
     """
 
     at: float
@@ -61,6 +62,8 @@ class Progress:
     failed: int
     last_error: str = ""
     by_process: Mapping[str, int] = field(default_factory=dict)
+    attempted_beside: int = 0
+    failed_beside: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

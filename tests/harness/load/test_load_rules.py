@@ -17,6 +17,7 @@ from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
 from perfgate.measure.validity import accounting_of, flaws, not_sustained, processors_used_up
 from perfgate.model import LATENCY_QUANTILES, Load
+from perfgate.model.compared import SATURATED
 from perfgate.model.histogram import (
     MOST_PARTITIONS,
     LatencyRecorder,
@@ -138,6 +139,24 @@ def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, 
         assert generators.warm_up(start, 1e6, nothing)
         assert generators.last is not None
         assert generators.last.at - start == after_s
+
+
+def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
+    """A target's limit of failed sends saw those of the scenario's own load alone until the round was over."""
+    names, moment = ("producer-1", "noisy-producer-1", "noisy-producer-2", "noisy-consumer-1"), time.monotonic()
+    transport = Mock(lead_s=0.0)
+    transport.start.return_value = {name: Mock() for name in names}
+    with Generators({name: {} for name in names}, transport) as generators:
+        generators.follow("producer")
+        heard = transport.start.call_args.args[1]
+        for name in reversed(names):
+            failed = 5 if "noisy-producer" in name else 0
+            heard(name, {"event": "progress", "at": moment, "attempted": 10, "done": 10 - failed, "failed": failed})
+        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
+        generators.listen_until(time.monotonic() + 0.3, "loading", nothing)
+        assert generators.last is not None
+        assert (generators.last.attempted, generators.last.failed) == (10, 0)
+        assert (generators.last.attempted_beside, generators.last.failed_beside) == (20, 10)
 
 
 def test_one_slice_without_growth_is_not_the_end_of_a_warm_up() -> None:
@@ -363,6 +382,20 @@ def test_a_paced_load_sent_late_without_push_back_was_limited_by_the_generator(
 
 def late(delay_s: float, latency_s: float, **changes: object) -> Sent:
     return sent(schedule_delay=histogram([delay_s] * 100), latency=histogram([latency_s] * 100), **changes)
+
+
+@pytest.mark.parametrize("in_window_s", [0.0, 0.5])
+def test_a_buffer_that_was_full_outside_of_the_window_blames_no_brokers(in_window_s: float) -> None:
+    """50 ms of it in the warm-up, and a generator that offered 80 % in the window: brokers had not taken the rate."""
+    short = late(0.4, 0.5, pushback_s=0.5, pushback_in_window_s=in_window_s, attempted_in_window=1600)
+    result = load_result(sent=replace(short, acked_in_window=1600))
+    found = flaws(PACED, result, accounting(3000))
+    if in_window_s:
+        assert "not sustained" in not_sustained(PACED, result)
+        assert not any(SATURATED in flaw.text for flaw in found)
+    else:
+        assert not_sustained(PACED, result) == ""
+        assert any(SATURATED in flaw.text and flaw.whose == "load" for flaw in found)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from perfgate.systems.kafka.load.clib import TIMED_OUT as TIMED_OUT_CODES
 UNDER_WAY = 1_000
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 8])
+@pytest.mark.parametrize("partitions", [1, 3, 8, 100])
 def test_a_partition_that_stands_still_keeps_its_times(partitions: int) -> None:
     """All that may be under way waits in one of three partitions: the ring came round, and its p99 was too low."""
     spec = {"topics": ["t"], "partitions": partitions, "paced": True}

@@ -391,6 +391,14 @@ def test_a_step_of_this_machines_wall_clock_moves_no_window(
     assert prometheus.first.moved_by(prometheus.look()) == 0.0
 
 
+def test_a_rate_over_several_windows_is_their_mean_and_a_count_their_sum() -> None:
+    """Each turn of a burst was added: a side with two had twice the network traffic that there was."""
+    evidence = {one.metric: one for one in EVIDENCE}
+    windows = [(2.0, [((0.0, 0.0), (2.0, 1.0))]), (6.0, [((10.0, 1.0), (16.0, 7.0))])]
+    assert evidence["gc_s_per_s"].over(windows) == pytest.approx(7 / 8)
+    assert evidence["isr_shrinks"].over(windows) == 7
+
+
 def test_health_is_of_these_brokers_alone() -> None:
     """A shrink on another cluster that the same Prometheus scrapes made the round INVALID."""
     other = {"__name__": SHRINKS, "instance": "staging-1:7071", "job": "staging"}
