@@ -113,8 +113,13 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
 
 
 def _by_chance(first: Outcome, second: Outcome) -> bool:
-    """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance."""
-    if any(judgement.reason for judgement in second.judgements if judgement.verdict is Verdict.REGRESSED):
+    """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance.
+
+    Such a claim has neither a baseline nor a step. A threshold or a ratio that is red in spite of a doubt has a reason
+    too, and is no less by chance for that.
+    """
+    red = [judgement for judgement in second.judgements if judgement.verdict is Verdict.REGRESSED]
+    if any(judgement.reason and judgement.baseline is None and not judgement.step for judgement in red):
         return False
     return bool(_red(first)) and not _red(first) & _red(second)
 

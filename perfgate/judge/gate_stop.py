@@ -50,11 +50,13 @@ class GateStopRule:
     def sure(self, scenario: Scenario, block: Mapping[str, Measurement]) -> bool:
         """Whether the scenario is green, and each of its thresholds and relations is kept so far that it stays so.
 
-        A relation with a scenario that is not in the block is judged later, on all rounds. A flaw of any round keeps
-        the scenario going.
+        A relation with a scenario that is not in the block is judged later, on all rounds. A flaw of any round, or a
+        rate that was not taken in it, keeps the scenario going.
         """
         rounds = block[scenario.name].rounds
-        if self.profile is None or self.profile.reference or len(rounds) < FEWEST_SURE or any(r.flaws for r in rounds):
+        if self.profile is None or self.profile.reference or len(rounds) < FEWEST_SURE:
+            return False
+        if any(r.flaws or r.not_sustained for r in rounds):
             return False
         if each_better(rounds) or not judge_scenario(block[scenario.name], self.profile).verdict.green:
             return False

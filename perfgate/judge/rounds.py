@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from perfgate.judge.statistics import many
 from perfgate.model import Comparison, Measurement, Round
 from perfgate.model.compared import SENT_LATE
 from perfgate.model.counting import counted
@@ -42,15 +43,17 @@ def spoilt(measurement: Measurement, metric: str) -> str:
 
 
 def only_sent_late(measurement: Measurement, metric: str) -> bool:
-    """Whether all that spoils a latency is that its records were sent late, by times that are known.
+    """Whether all that spoils a latency is that its records were sent late in few rounds, by times that are known.
 
     A latency begins when its record was due, so lateness is part of it: the brokers' own is shorter, and never longer.
-    Much later they come together in fewer requests, which is another load.
+    Much later, or in most rounds, they come together in fewer requests, which is another load.
     """
-    name = metric.partition(".")[0]
-    flaws = (flaw for r in measurement.rounds for flaw in r.flaws if name in flaw.metrics)
-    whole = all(metric in r.metrics and not r.no_number(metric) for r in measurement.rounds)
-    return whole and name.endswith("latency_ms") and all(f.kind == SENT_LATE and _is_little(f, metric) for f in flaws)
+    name, rounds = metric.partition(".")[0], measurement.rounds
+    by_round = [[flaw for flaw in r.flaws if name in flaw.metrics] for r in rounds]
+    few = sum(map(bool, by_round)) < min(many(len(rounds)), len(rounds))
+    whole = all(metric in r.metrics and not r.no_number(metric) for r in rounds)
+    little = all(flaw.kind == SENT_LATE and _is_little(flaw, metric) for flaws in by_round for flaw in flaws)
+    return few and whole and name.endswith("latency_ms") and little
 
 
 def _is_little(flaw: Flaw, metric: str) -> bool:

@@ -11,7 +11,7 @@ from perfgate.measure.round_topics import RoundTopics, unwritten
 from perfgate.measure.validity import accounting_of, clients_of, not_sustained, round_flaws
 from perfgate.model import MIB, PartFigures, Scenario
 from perfgate.model.delivery import is_idempotent, is_promised
-from perfgate.model.flaw import Flaw
+from perfgate.model.flaw import Flaw, Part
 from perfgate.model.load import LoadResult
 from perfgate.model.metrics import PART, PER_PART_METRICS
 
@@ -61,12 +61,19 @@ def client_ids(scenario: Scenario, begins: str) -> dict[str, int]:
 
 
 def ended(
-    load: Beside, result: LoadResult, after: Sequence[int], brokers: Mapping[str, float], *, shares_cores: bool
+    load: Beside,
+    result: LoadResult,
+    after: Sequence[int],
+    brokers: Mapping[str, float],
+    clients_cores: float,
+    *,
+    shares_cores: bool,
 ) -> tuple[PartFigures, dict[str, float], tuple[Flaw, ...]]:
     """What became of a load: its figures, its metrics as the round has them, and its flaws.
 
-    `brokers`: their metrics in the window. A flaw of one load is one of the round: brokers that got less beside the
-    scenario's load are none of which it says anything. But for one of single metrics, which is of this load's alone.
+    `brokers`: their metrics in the window; `clients_cores`: what the generators of all loads used in it. A flaw of one
+    load is one of the round: brokers that got less beside the scenario's load are none of which it says anything. But
+    for one of single metrics, which is of this load's alone.
     """
     alone = load.scenario
     accounting = accounting_of(result.sent, load.before, after)
@@ -79,6 +86,7 @@ def ended(
         idempotent=is_idempotent(alone),
         promised=is_promised(alone),
         clients=clients_of(alone),
+        others_cores=clients_cores - result.cpu_cores,
     )
     found = (*found, *unwritten(alone.topic, accounting))
     figures = PartFigures(
@@ -93,9 +101,15 @@ def ended(
         replace(
             flaw,
             text=f"the load {load.name} beside it: {flaw.text}",
-            metrics=(PART.rstrip("."),) if flaw.metrics else (),
+            metrics=(f"{PART}{load.name}",) if flaw.metrics else (),
+            explains=tuple(_of_load(part, load.name) for part in flaw.explains),
         )
         for flaw in found
         if not (load.limited and flaw.kind == "quota")
     )
     return figures, metrics, flaws
+
+
+def _of_load(part: Part, name: str) -> Part:
+    """What the load's flaw explains of its own metrics: of the scenario's it explains nothing."""
+    return replace(part, metrics=tuple(f"{PART}{name}.{metric}" for metric in part.metrics))

@@ -59,18 +59,18 @@ def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool
     return Flaw(text, kind=kind, whose="brokers", late=late, broken=lost, explains=NOTHING)
 
 
-def of_parts(flaw: Flaw, latencies: Sequence[str], wholly: tuple[str, ...] = ()) -> Flaw:
+def of_parts(flaw: Flaw, latencies: Sequence[str], wholly: tuple[str, ...] = (), *, by: str = "p999") -> Flaw:
     """The flaw, where it is one of latencies, as one of these `latencies` of a part of the records too.
 
-    Of a part that has a tenth of the records or more: its p99 is delayed by no more than the p99.9 of all. `wholly`:
-    metrics that it explains all of then.
+    Of a part that has a tenth of the records or more its p99 is delayed by no more than the p99.9 of all, of any other
+    by no more than the longest: `by` which of these. `wholly`: metrics that it explains all of then.
     """
     metrics = (*flaw.metrics, *latencies, *wholly) if "latency_ms" in flaw.metrics else flaw.metrics
     offsets = {name: part.offset for part in flaw.explains for name in part.metrics}
     parts = [
         replace(
             part,
-            offset=offsets.get("latency_ms.p999", part.offset) if name == "latency_ms.p99" else part.offset,
+            offset=offsets.get(f"latency_ms.{by}", part.offset) if name == "latency_ms.p99" else part.offset,
             metrics=tuple(name.replace("latency_ms", latency, 1) for latency in latencies),
         )
         for part in flaw.explains
@@ -195,7 +195,9 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
     late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
     late += f" (limit {limit:.1f} ms{woken(result)})"
     latencies = LATENCIES if result.received else LATENCIES[:1]
-    if delay is None or (not sent.pushback_s and (offered_too_little(load, result, sent) or sent.unsent)):
+    # A buffer that was full before the window, or after it, says nothing of what was offered in it.
+    too_little = not sent.pushback_in_window_s and offered_too_little(load, result, sent)
+    if delay is None or too_little or (sent.unsent and not sent.pushback_s):
         late += f", {sent.attempted_in_window / result.window_s:,.0f} records/s offered"
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
         reason = f"{SATURATED}: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"

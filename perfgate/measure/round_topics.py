@@ -16,6 +16,7 @@ from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import COARSE_BUCKETS, figures_of
 from perfgate.model.load import LoadError, LoadResult
+from perfgate.model.metrics import SLOWEST_TOPIC
 from perfgate.model.target import PREFIX, TopicKeeper
 
 REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
@@ -175,7 +176,7 @@ def latency_by_topic(topic: TopicSpec, result: LoadResult) -> Whole:
 def slowest(by_topic: Whole) -> dict[str, float]:
     """The p99 of the topic that has the highest, as a metric; empty where none is known."""
     known = [p99_ms for records, p99_ms in figures_of(by_topic.ravel().tolist()) if records]
-    return {"slowest_topic_latency_ms.p99": max(known)} if known else {}
+    return {f"{SLOWEST_TOPIC}.p99": max(known)} if known else {}
 
 
 def that_differ(by_topic: Whole, window_s: float) -> tuple[TopicFigures, ...]:

@@ -84,25 +84,31 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
     )
 
 
-def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
+def processors_used_up(
+    result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
+) -> bool:
     """Whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
 
     The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
     for each record take fewer, and those that wait for something else leave processors free.
     """
-    room = processors_left(result, brokers_cores, cores)
+    room = processors_left(result, brokers_cores, cores, others_cores)
     return room is not None and room <= 1 / PROCESSORS_FULL
 
 
-def processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> float | None:
+def processors_left(
+    result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
+) -> float | None:
     """How many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
+
+    `others_cores`: of the generators of the loads beside it.
 
     Whatever kept a load from its processors, with all of them it comes to this many times as much. None: not known, or
     the generators used most.
     """
     if brokers_cores is None or result.hosts:
         return None
-    used = brokers_cores + result.cpu_cores
+    used = brokers_cores + result.cpu_cores + others_cores
     if not 0 < used <= PROCESSORS_THERE * cores or brokers_cores < BROKERS_PART * used:
         return None
     return max(1.0, cores / used)
@@ -185,13 +191,17 @@ def not_sustained(load: Load, result: LoadResult) -> str:
         return ""
     if sent.unsent and sent.pushback_s:
         return f"not sustained: {sent.unsent:,} records of the schedule could not be handed over before the wait ended"
-    offered = load.rate * result.window_s
-    if not sent.pushback_s:
+    offered, pushed_back = load.rate * result.window_s, sent.pushback_in_window_s > 0
+    if not pushed_back:
         offered = min(offered, sent.attempted_in_window)  # what came after the window was not the brokers' to take
     missing = offered - sent.acked_in_window
     if missing <= max((1 - RATE_REACHED) * result.window_s, EDGE_S) * load.rate or missing <= 1:
         return ""
-    if not sent.pushback_s and offered_too_little(load, result, sent) and not took_clearly_less(load, result, sent):
+    if (
+        not sent.pushback_in_window_s
+        and offered_too_little(load, result, sent)
+        and not took_clearly_less(load, result, sent)
+    ):
         return ""  # the generator's own doing
     return (
         f"not sustained: the brokers took {sent.acked_in_window / result.window_s:,.0f} of {load.rate:,.0f} records/s"
@@ -241,7 +251,9 @@ def _accounting_flaws(
         found.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
     if sent.crowd and sent.crowd.reached < sent.crowd.asked:
         lacking = sent.crowd.asked - sent.crowd.reached
-        found.append(of_brokers(f"{lacking:,} of {sent.crowd.asked:,} connections never had an answer", late=True))
+        why = "; ".join(f"{name}: {text}" for name, text in sent.errors.items() if name not in sent.failed)
+        reason = f"{lacking:,} of {sent.crowd.asked:,} connections had no answer at the end"
+        found.append(of_brokers(f"{reason} ({why})" if why else reason, late=True))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.
@@ -320,21 +332,22 @@ def round_flaws(
     idempotent: bool = False,
     promised: bool = False,
     clients: int = 1,
+    others_cores: float = 0.0,
 ) -> tuple[Flaw, ...]:
     """Every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
     producer sends again. `promised`: of :func:`~perfgate.model.delivery.is_promised`. `clients`: how many send and
-    receive.
+    receive. `others_cores`: what loads at the same time used of this machine.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
     cores = os.cpu_count() or math.inf
-    used_up = shares_cores and processors_used_up(result, used, cores)
+    used_up = shares_cores and processors_used_up(result, used, cores, others_cores)
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
-    at_ease = _processors_left(result, used if shares_cores else 0.0)
+    at_ease = _processors_left(result, used if shares_cores else 0.0, others_cores)
     at_ease = at_ease and not any(flaw.again for flaw in of_hosts)
-    room = processors_left(result, used, cores) if shares_cores else None
+    room = processors_left(result, used, cores, others_cores) if shares_cores else None
     held_back = brokers.get(HELD_BACK, 0.0)
     by_quota = of_generator(
         f"{SATURATED}: the CPU quota of the container that this run is in held its clients back in {held_back:.0%} of "
@@ -371,12 +384,13 @@ def clients_of(scenario: Scenario) -> int:
     return max(1, scenario.producers * scenario.threads + reading)
 
 
-def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:
+def _processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float) -> bool:
     """Whether this machine had processors left in the window; load hosts elsewhere are checked one by one."""
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True
-    return brokers_cores is not None and brokers_cores + result.cpu_cores < PROCESSORS_FULL * processors_allowed()
+    used = math.inf if brokers_cores is None else brokers_cores + result.cpu_cores + others_cores
+    return used < PROCESSORS_FULL * processors_allowed()
 
 
 def processors_allowed() -> float:

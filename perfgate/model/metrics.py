@@ -52,6 +52,7 @@ PHASE_CPU = {
     "after": "broker_cpu_after_peak_cores",
 }
 HOTTEST = "hottest_partition_latency_ms"
+SLOWEST_TOPIC = "slowest_topic_latency_ms"
 HOTTEST_P99, HOTTEST_SHARE = f"{HOTTEST}.p99", "hottest_partition_share"
 """Of the partition that most records went to."""
 P99_BACK, OWED, UNSENT = "p99_back_s", "owed_records", "unsent_records"
@@ -166,7 +167,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
-        _metric("slowest_topic_latency_ms.p99", "ms", "lower", "p99 latency of the slowest topic"),
+        _metric(f"{SLOWEST_TOPIC}.p99", "ms", "lower", "p99 latency of the slowest topic"),
         _metric("all_sent_s", "s", "lower", "time until all connections of a crowd had their first answer"),
         _metric("timed_out_share", "", "lower", "share of the records due in the window that timed out"),
         _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),

@@ -62,11 +62,7 @@ def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
 def growth_of_cores(steps: OverTime) -> float | None:
     """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
 
-    <<<<<<< HEAD
-        `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
-    =======
-        `steps`: as such a source reports them.
-    >>>>>>> 9bcb89e (measure/faults: fifteen modules are eight)
+    `steps`: as a source reports them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
     """
     if not steps or min(map(len, steps.values())) < FEWEST:
         return None

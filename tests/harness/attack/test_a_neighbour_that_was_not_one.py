@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from unittest.mock import MagicMock, Mock
+from unittest.mock import MagicMock, Mock, patch
 
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.beside import Beside, client_ids
 from perfgate.model import Load, Measurement, Verdict
+from perfgate.model.compared import SENT_LATE
+from perfgate.model.flaw import Flaw, Part
 from perfgate.model.load import LoadResult
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.build.benches import Cluster, bench_of
@@ -68,6 +70,20 @@ def test_what_was_wrong_with_it_is_wrong_with_the_round(
     assert found is verdict
     assert words in reasons
     assert "the load noisy beside it" in reasons
+
+
+@pytest.mark.parametrize("metrics", [("latency_ms",), ()])
+def test_its_flaws_explain_its_own_figures_and_none_of_the_scenarios(metrics: tuple[str, ...]) -> None:
+    """A neighbour that was sent late made a p99 of three times its limit undecided, and its own figures red."""
+    own = Flaw("late", kind=SENT_LATE, metrics=metrics, explains=(Part(offset=50.0, metrics=("latency_ms.p99",)),))
+    with patch("perfgate.measure.beside.round_flaws", return_value=(own,)):
+        series, _, _ = judged(load_result(sent=sent(**SOUND)), [100] * 8)
+    (flaw,) = (flaw for flaw in series.rounds[0].flaws if flaw.kind == SENT_LATE)
+    (doubt,) = flaw.doubts
+    assert doubt.touches("part.noisy.latency_ms.p99")
+    assert not doubt.touches("latency_ms.p99")
+    assert not doubt.touches("part.other.latency_ms.p99")
+    assert flaw.metrics == (("part.noisy",) if metrics else ())
 
 
 def test_a_quota_that_was_asked_for_is_no_flaw() -> None:

@@ -60,6 +60,14 @@ def test_what_late_sends_may_explain_stays_undecided() -> None:
     assert verdict(replace(found, rounds=tuple(replace(r, flaws=(LATE,)) for r in found.rounds))) is Verdict.INVALID
 
 
+@pytest.mark.parametrize(("late", "expected"), [(1, Verdict.PASS), (2, Verdict.INVALID), (5, Verdict.INVALID)])
+def test_records_that_come_together_in_many_rounds_are_another_load(late: int, expected: Verdict) -> None:
+    """Brokers with half as many requests may wait less than by the schedule: all rounds late were green."""
+    found = waited(20.5)
+    rounds = tuple(replace(r, flaws=(LATE,) if r.index <= late else ()) for r in found.rounds)
+    assert verdict(replace(found, rounds=rounds)) is expected
+
+
 def test_it_says_so() -> None:
     outcome = judge_scenario(waited(20.5, LATE), profile(*(threshold(name, value) for name, value in HELD.items())))
     reasons = [judged.reason for judged in outcome.judgements if judged.metric == P99]

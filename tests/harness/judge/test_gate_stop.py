@@ -11,10 +11,11 @@ from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.gate_stop import FEWEST_SURE, GateStopRule, kept_by_far
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.model import Measurement, Profile, Verdict
+from perfgate.model import Load, Measurement, Profile, Verdict
 from tests.harness.build import flawed, measurement, profile, relation, threshold
 
 RATE, CPU = threshold("records_per_s", 1000.0, 0.15), threshold("broker_cpu_us_per_record", 50.0, 0.15)
+P99 = threshold("latency_ms.p99", 20.0, 0.5)
 HELD = profile(RATE, CPU)
 QUIET = (1000.0, 1004.0, 996.0, 1001.0)
 FAST, SLOW = "batch-16k", "batch-1k"
@@ -61,6 +62,18 @@ def test_a_flaw_of_any_round_keeps_it_going() -> None:
     found = measurement(QUIET)
     doubted = flawed(found.rounds[0], invalid_metrics={"latency_ms": "sent late"})
     assert not sure(rounds=(doubted, *found.rounds[1:]))
+
+
+def test_a_rate_that_was_not_taken_in_any_round_keeps_it_going() -> None:
+    """Green after four rounds by what may be a stall at a window's end; in the next three it was seen to be none."""
+    found = measurement((1001.0, 994.0, 1002.0, 1003.0))
+    paced = replace(found.scenario, load=Load(kind="paced", rate=1000.0))
+    whole = tuple(replace(r, metrics={**r.metrics, P99.metric.name: 20.0}) for r in found.rounds)
+    short = (whole[0], replace(whole[1], not_sustained="not sustained: 994 of 1,000"), *whole[2:])
+    held = profile(RATE, CPU, P99)
+    assert judge_scenario(replace(found, scenario=paced, rounds=short), held).verdict is Verdict.PASS
+    assert sure(scenario=paced, rounds=whole, held=held)
+    assert not sure(scenario=paced, rounds=short, held=held)
 
 
 def test_rounds_that_still_get_better_go_on() -> None:

@@ -239,6 +239,8 @@ def test_a_second_look_that_is_red_by_another_metric_confirms_nothing() -> None:
     assert "red too, but by broker_cpu_us_per_record: neither is confirmed" in outcome.reasons[-1]
     both = judge_scenario(measurement([700, 705, 695], cpu_us=100), held)
     assert second_look(first, both).verdict is Verdict.REGRESSED
+    spited = replace(second, judgements=tuple(replace(j, reason="in spite of a doubt") for j in second.judgements))
+    assert second_look(first, spited).verdict is Verdict.INCONCLUSIVE, "a doubt makes it no redder"
     refused = replace(costly, rounds=tuple(replace(r, not_sustained="not sustained: 9 of 10") for r in costly.rounds))
     assert second_look(first, judge_scenario(refused, held)).verdict is Verdict.REGRESSED, "which is not by chance"
 
