@@ -197,11 +197,7 @@ def not_sustained(load: Load, result: LoadResult) -> str:
     missing = offered - sent.acked_in_window
     if missing <= max((1 - RATE_REACHED) * result.window_s, EDGE_S) * load.rate or missing <= 1:
         return ""
-    if (
-        not sent.pushback_in_window_s
-        and offered_too_little(load, result, sent)
-        and not took_clearly_less(load, result, sent)
-    ):
+    if not pushed_back and offered_too_little(load, result, sent) and not took_clearly_less(load, result, sent):
         return ""  # the generator's own doing
     return (
         f"not sustained: the brokers took {sent.acked_in_window / result.window_s:,.0f} of {load.rate:,.0f} records/s"

@@ -321,9 +321,8 @@ def test_loads_beside_one_another_are_metered_each_by_its_own_bytes() -> None:
     one.hold_outcome(row, replace(sides[0], beside=(sides[1],)))
     meter.begin()
     assert meter.written == 2 * 10 * scenario().logged_bytes + (10 + 30) * 100 * 3
-    beside = {"attempted_beside": 40, "failed_beside": 6}
     with pytest.raises(TargetError, match=r"6 of 50 sends failed"):
-        one.hold_limits(row, Progress(at=0, attempted=10, done=10, failed=0, **beside))
+        one.hold_limits(row, Progress(at=0, attempted=10, done=10, failed=0, attempted_beside=40, failed_beside=6))
     with pytest.raises(TargetError, match=r"6 of 50 sends failed: x"):
         one.hold_outcome(
             row, replace(sides[0], beside=(load_result(sent=sent(attempted=40, acked=30, failed={"x": 6})),))
