@@ -23,7 +23,15 @@ from perfgate.measure.parts import (
 )
 from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
-from perfgate.measure.sides import OF_A_RATE, OF_CONNECTIONS, OF_SEGMENTS, Switch, bounds_a_rate, live_values
+from perfgate.measure.sides import (
+    OF_A_RATE,
+    OF_CONNECTIONS,
+    OF_SEGMENTS,
+    Switch,
+    bounds_a_rate,
+    differ_in_policies,
+    live_values,
+)
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, StartRefusedError, TargetError, of_side
@@ -180,11 +188,12 @@ class Comparing:
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name in self.setup.engine.buffer_settings for name, _ in self.change.settings("producer"))
         links = {form.link for form in sides.values() if form.link.crosses_zones}  # these add one delay at a time
-        # Connections and segments keep their settings. Real brokers are not changed every second.
+        # Connections and segments keep their settings, and topics of one namespace share its policies. Real brokers are
+        # not changed every second.
         settings = self.change.settings("broker")
         kept = any(
             name.startswith((*OF_CONNECTIONS, *OF_SEGMENTS)) or not self.setup.target.own for name, _ in settings
-        )
+        ) or (not self.against and differ_in_policies(sides["A"], sides["B"]))
         # A load with an open transaction does not pause while the other side's turn is measured, nor does a shape.
         kept_up = any(form.transaction_ms or form.beside for form in sides.values())
         averaged = any(map(bounds_a_rate, sides.values())) or any(OF_A_RATE.search(name) for name, _ in settings)

@@ -56,11 +56,14 @@ class RoundTopics:
 
     def backlog(self, scenario: Scenario, fill: Callable[[str], None], progress: Callable[[str], None]) -> str:
         """The topics with the scenario's backlog, which `fill` writes on first use."""
-        if scenario.name not in self._backlogs:
-            with self.fresh(scenario, progress, keep=True) as topic:  # a backlog written in part is not kept
-                fill(topic)
-            self._backlogs[scenario.name] = topic, scenario.topic.count
-        return self._backlogs[scenario.name][0]
+        if scenario.name in self._backlogs:
+            topic, _ = self._backlogs[scenario.name]
+            self.keeper.reuse(topic, scenario.topic)
+            return topic
+        with self.fresh(scenario, progress, keep=True) as topic:  # a backlog written in part is not kept
+            fill(topic)
+        self._backlogs[scenario.name] = topic, scenario.topic.count
+        return topic
 
     def delete_backlogs(self) -> None:
         while self._backlogs:
@@ -120,7 +123,9 @@ class FreshTopic:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
-        if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
+        # A refusal is that of another topic of the same load.
+        failed = kind is not None and issubclass(kind, LoadError | TopicRefusedError)
+        if failed or (kind is None and not self._keep):
             self._topics.delete(self.name, self._spec.count, self._progress)
 
 

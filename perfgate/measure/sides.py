@@ -140,6 +140,20 @@ def bounds_a_rate(scenario: Scenario) -> bool:
     return any(OF_A_RATE.search(name) for name, _ in named)
 
 
+OF_LEDGERS = ("ensemble",)
+"""Policies of Pulsar that a topic keeps, as long as its ledger is open, from when it was made."""
+
+
+def differ_in_policies(one: Scenario, other: Scenario) -> bool:
+    """Whether two forms of a scenario state other policies of Pulsar that take effect on topics which are open.
+
+    A namespace has one set of policies, and a burst makes both sides' topics in it before its first turn: all turns
+    would be under those of the side that was made last.
+    """
+    a, b = ({pair for pair in form.topic.config if pair[0] not in OF_LEDGERS} for form in (one, other))
+    return one.cluster.system == "pulsar" and a != b
+
+
 def live_values(change: Change, cluster: Cluster) -> Settings | None:
     """The settings that the change gives to brokers, if the brokers say that all of them change while they run; else
     None.

@@ -126,6 +126,9 @@ class TopicKeeper(Protocol):
         `progress` is told in words how far it is, where there are several.
         """
 
+    def reuse(self, name: str, spec: TopicSpec) -> None:
+        """Have topics that were kept be as `create` made them, whatever other topics were created since."""
+
     def exists(self, name: str) -> bool:
         """Return whether the brokers have a topic of this name."""
 

@@ -11,7 +11,20 @@ from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_referen
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.wording import comparison_message, recommendation
 from perfgate.measure.comparing import Comparing, cannot_be_compared
-from perfgate.model import AS_USUAL, Change, Comparison, Consumers, Deciding, Effect, Load, Scenario, Verdict, settings
+from perfgate.model import (
+    AS_USUAL,
+    Change,
+    ClusterSpec,
+    Comparison,
+    Consumers,
+    Deciding,
+    Effect,
+    Load,
+    Scenario,
+    System,
+    Verdict,
+    settings,
+)
 from tests.harness.build import scenario
 from tests.harness.build.comparing import comparing
 from tests.harness.build.comparisons import comparison
@@ -204,6 +217,28 @@ def test_a_bound_on_a_rate_is_not_measured_by_turns_in_which_each_side_rests(pat
     policy = settings({"publishThrottlingRateInMsg": 25_000})
     limited = replace(row, topic=replace(row.topic, config=policy))
     assert comparing(Change(name="x"), limited)._begun(limited, pairs=False).method == "rounds", "as declared"
+
+
+@pytest.mark.parametrize(
+    ("system", "setting", "against", "method"),
+    [
+        ("pulsar", "deduplicationEnabled", False, "rounds"),
+        ("pulsar", "deduplicationEnabled", True, "turns"),
+        ("pulsar", "ensemble", False, "turns"),
+        ("kafka", "min.insync.replicas", False, "turns"),
+    ],
+)
+def test_policies_that_both_sides_would_have_are_not_measured_by_turns(
+    system: System, setting: str, against: bool, method: str
+) -> None:
+    """The candidate's deduplication was set before the first turn, and both sides' topics had it: SAME."""
+    row = replace(scenario(), cluster=ClusterSpec(system=system))
+    made = comparing(Change(name="x", changes=((f"topic.{setting}", "2"),)), row)
+    made.against = against
+    assert made._begun(row, pairs=False).method == method
+    made.change = Change(name="x", changes=(("producer.linger.ms", 5),))
+    alike = replace(row, topic=replace(row.topic, config=settings({setting: "2"})))
+    assert made._begun(alike, pairs=False).method == "turns"
 
 
 @pytest.mark.parametrize(

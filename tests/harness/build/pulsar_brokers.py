@@ -19,8 +19,9 @@ REPORTED = {
     "deduplication": "deduplicationEnabled",
     "compactionThreshold": "compaction_threshold",
     "publishRate": "publishMaxMessageRate",
+    "dispatchRate": "topicDispatchRate",
 }
-BY_CLUSTER = {"publishRate"}
+BY_CLUSTER = {"publishRate", "dispatchRate"}
 DEFAULT = (2, 2, 2)
 
 
@@ -171,7 +172,9 @@ class FakePulsar:
                 return 200, self._analyzed(partition, request.body)
             case ["stats"], "GET":
                 since = sum(partition.all_entries[partition.loaded_at :]) + partition.counted_too_much
-                return 200, {"msgInCounter": since, "deduplicationStatus": "Disabled"}
+                of_all = self.namespaces.get(name.rpartition("/")[0], {})  # also of partitions that are open
+                status = "Enabled" if of_all.get("deduplicationEnabled") else "Disabled"
+                return 200, {"msgInCounter": since, "deduplicationStatus": status}
             case ["internalStats"], "GET":
                 return 200, {
                     "entriesAddedCounter": len(partition.all_entries) - partition.loaded_at,

@@ -151,6 +151,8 @@ class Keeper:
             raise TopicRefusedError("refused", refused)
         self.ends[name] = [0] * spec.partitions
 
+    def reuse(self, name: str, spec: TopicSpec) -> None: ...
+
     def exists(self, name: str) -> bool:
         return name in self.ends
 

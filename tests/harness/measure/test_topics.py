@@ -1,15 +1,18 @@
 """Several topics of a round: those that differ are named, by chance as rarely as is said; unwritten ones are a flaw."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from perfgate.measure.round_topics import CHANCE, latency_by_topic, slowest, that_differ, unwritten
+from perfgate.measure.round_topics import CHANCE, RoundTopics, latency_by_topic, slowest, that_differ, unwritten
 from perfgate.model import TopicSpec
 from perfgate.model.declared import topic_names
+from perfgate.model.errors import TopicRefusedError
 from perfgate.model.histogram import LatencyRecorder
-from tests.harness.build import accounting, load_result, sent
+from tests.harness.build import accounting, load_result, scenario, sent
+from tests.harness.corpus.fake_run import Keeper, World
 
 TEN = TopicSpec(partitions=3, replication_factor=1, count=10)
 
@@ -81,3 +84,12 @@ def test_topics_left_unwritten_are_the_loads_fault_or_that_of_brokers_that_took_
     told = replace(accounting(), partitions=tuple((n, n) for n in partitions), failed=failed)
     assert [flaw.whose for flaw in unwritten(TEN, told)] == ([whose] if whose else [])
     assert unwritten(TopicSpec(partitions=30, replication_factor=1), told) == (), "a lone topic has no such claim"
+
+
+def test_the_refusal_of_another_topic_leaves_none_of_a_round() -> None:
+    """Where the candidate's topic of a burst was refused, the one of the other side stayed."""
+    keeper = Keeper(World(), "cluster-1")
+    refused = Mock(side_effect=TopicRefusedError("the other one", "POLICY_VIOLATION"))
+    with pytest.raises(TopicRefusedError), RoundTopics(keeper, "r").fresh(scenario()):
+        refused()
+    assert keeper.ends == {}

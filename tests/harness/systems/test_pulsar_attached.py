@@ -19,7 +19,7 @@ from perfgate.systems.pulsar.attached.trial import Trials
 from perfgate.systems.pulsar.client.admin import Admin
 from tests.harness.build import scenario
 from tests.harness.build.clock import Clock
-from tests.harness.build.pulsar_brokers import FakePulsar, asked, served
+from tests.harness.build.pulsar_brokers import FakePulsar, Request, asked, served
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
 ONE = TopicSpec(partitions=1, replication_factor=3)
@@ -283,8 +283,11 @@ def test_the_doctor_makes_nothing_and_tells_who_may_not_make_any(
 def test_what_a_trial_could_not_remove_is_named_and_goes_at_the_next_start(
     tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
 ) -> None:
+    def removes_the_namespace(request: Request) -> bool:
+        return request.method == "DELETE" and request.path.endswith("/kpg-r-probe-1")
+
     pulsar.first.append((lambda request: request.path.endswith("/kpg-probe/partitions"), (403, {"reason": "no"})))
-    pulsar.first.append((lambda request: request.method == "DELETE", (403, {"reason": "not this either"})))
+    pulsar.first.append((removes_the_namespace, (403, {"reason": "not this either"})))
     one = target(pulsar)
     with pytest.raises(ConfigurationError, match="do not let this role make, look up, read and delete a topic"):
         one.prepare([SPEC])

@@ -1,16 +1,19 @@
 """Topics of a run on Pulsar: their quorums, how many messages they took, and policies that are put back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.systems.pulsar.client import policies
 from perfgate.systems.pulsar.client.admin import Admin, Ledger, TopicName
 from perfgate.systems.pulsar.client.topics import END, Topics
+from tests.harness.build import scenario
 from tests.harness.build.clock import Clock
 from tests.harness.build.pulsar_brokers import FakePulsar, Partition, asked, metadata, served
 
@@ -80,6 +83,44 @@ def test_policies_that_are_as_asked_for_are_left_alone(pulsar: FakePulsar, topic
     assert not asked(pulsar, "DELETE", "/persistence")
 
 
+def test_a_topic_has_no_policy_of_one_that_was_not_deleted(pulsar: FakePulsar, topics: Topics) -> None:
+    """After a round that was broken off all that came later was measured under the rate of its topic: SAME."""
+    before = {"deduplicationEnabled": False, "publishMaxMessageRate": {"kpg": {"publishThrottlingRateInMsg": 9}}}
+    pulsar.namespaces["kpg/run"] = dict(before)
+    limited = replace(THREE, config=(("deduplicationEnabled", "true"), ("publishThrottlingRateInByte", "1000")))
+    topics.create(NAME, limited)
+    assert pulsar.namespaces["kpg/run"]["deduplicationEnabled"] is True
+    topics.create(f"{NAME}-2", THREE)
+    assert pulsar.namespaces["kpg/run"] == {**before, "persistence": DURABLE}
+    topics.delete(f"{NAME}-2")
+    assert pulsar.namespaces["kpg/run"] == before
+
+
+def test_a_backlog_that_is_kept_is_read_under_its_own_policies(pulsar: FakePulsar, topics: Topics) -> None:
+    """Both sides of a comparison were read under the rate of the one whose backlog was written last, and so was every
+    later scenario of a block."""
+    made = RoundTopics(topics, "r", "persistent://kpg/run/kpg-")
+    topic = replace(THREE, config=(("dispatchThrottlingRateInByte", "1000"),))
+    free, limited = replace(scenario("free"), topic=THREE), replace(scenario("limited"), topic=topic)
+    rate = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": 1000, "ratePeriodInSecond": 1}
+    names = set[str]()
+    for read in (free, limited, free, limited):
+        names.add(made.backlog(read, lambda _: None, lambda _: None))
+        found = pulsar.namespaces["kpg/run"].get("topicDispatchRate")
+        assert found == ({"kpg": rate} if read is limited else None)
+    assert len(names) == len(pulsar.topics) == 2
+    with made.fresh(free):
+        assert "topicDispatchRate" not in pulsar.namespaces["kpg/run"]
+    made.delete_backlogs()
+    assert (pulsar.topics, pulsar.namespaces["kpg/run"]) == ({}, {})
+
+
+def test_a_counter_is_not_believed_where_copies_are_dropped(pulsar: FakePulsar, topics: Topics) -> None:
+    topics.create(NAME, replace(THREE, config=(("deduplicationEnabled", "true"),)))
+    of(pulsar, 0).entries, of(pulsar, 0).counted_too_much = [[1, 1, 1]], 2
+    assert topics.end_offsets(NAME, 1) == (3,)
+
+
 def test_a_ledger_with_the_quorums_from_before_is_made_again(pulsar: FakePulsar, topics: Topics) -> None:
     """A broker that has not heard of the policy yet opens the partition as its namespace was."""
     pulsar.stale_policies = 2
@@ -98,6 +139,15 @@ def test_too_few_bookies_refuse_the_topic(pulsar: FakePulsar, topics: Topics) ->
     with pytest.raises(TopicRefusedError, match="Not enough non-faulty bookies") as caught:
         topics.create(NAME, TopicSpec(partitions=1, replication_factor=4))
     assert caught.value.code == "NotEnoughBookies"
+    assert (pulsar.topics, pulsar.namespaces["kpg/run"]) == ({}, {})
+
+
+def test_a_topic_that_must_be_refused_is_not_there_afterwards(pulsar: FakePulsar, topics: Topics) -> None:
+    """Pulsar makes a partitioned topic before bookies are asked for: its refusal never passed, and the topic stayed."""
+    row = replace(scenario(), topic=replace(THREE, replication_factor=4), refusal="NotEnoughBookies")
+    found = refusal_round(RoundTopics(topics, "r", "persistent://kpg/run/kpg-"), row, 1, own_brokers=False)
+    assert found.invalid == ()
+    assert pulsar.topics == {}
 
 
 def test_a_topic_that_is_there_is_refused(pulsar: FakePulsar, topics: Topics) -> None:
@@ -105,6 +155,7 @@ def test_a_topic_that_is_there_is_refused(pulsar: FakePulsar, topics: Topics) ->
     with pytest.raises(TopicRefusedError, match="already exists") as caught:
         topics.create(NAME, THREE)
     assert caught.value.code == "Conflict"
+    assert topics.exists(NAME), "it is not the one that was refused"
 
 
 def test_a_namespace_that_is_not_there_is_no_refusal_of_the_topic(pulsar: FakePulsar, topics: Topics) -> None:

@@ -160,6 +160,9 @@ class Topics:
         ask = partial(self._require_in_sync, names, spec)
         poll_until(never, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
+    def reuse(self, name: str, spec: TopicSpec) -> None:
+        """Do nothing: each topic has its settings to itself."""
+
     def exists(self, name: str) -> bool:
         try:
             return name in self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics

@@ -142,6 +142,11 @@ class TopicsOfRun(Topics):
         self._require()
         super().create(name, spec)
 
+    def reuse(self, name: str, spec: TopicSpec) -> None:
+        """See :meth:`Topics.reuse`. Raises as `create`."""
+        self._require()
+        super().reuse(name, spec)
+
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known, as to no superuser."""
         if not self._brokers():

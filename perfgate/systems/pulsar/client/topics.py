@@ -2,12 +2,14 @@
 
 Pulsar states quorums as policies of a namespace, and a partition takes them when its first ledger is opened. So topics
 lie in a namespace of the run's own, one at a time is made, and its ledgers are read to see that they are as asked for.
+Its other policies count for every open topic in it, at any time: they are set anew for the topic that is to be loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -47,8 +49,8 @@ class Checked(Protocol):
 class Topics:
     """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic.
 
-    There is one topic at a time (`topic.count` is a path of Kafka alone): its quorums are policies of the namespace,
-    which are put back when it is deleted.
+    A round has one topic (`topic.count` is a path of Kafka alone). Each topic that is created, or used again, gets the
+    policies that it states, and of all others those that the namespace had before the first one.
     """
 
     def __init__(
@@ -65,30 +67,39 @@ class Topics:
         """
         self._cluster, self._admin, self._brokers, self._place = cluster, admin, brokers, place
         self._before: dict[str, dict[str, object]] = {}
-        """Policies as they were before a topic was made, by its name and their endpoint; None: not set."""
+        """Policies as they were before the first change, by namespace and their endpoint; None: not set. They are kept:
+        of a topic that was not deleted, whatever failed, none may stay for those that come after."""
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
         """Create the topic with its policies; wait until each partition has an owner, an open ledger with the quorums
         asked for, and the subscription that counts.
 
-        Raises TopicRefusedError with the brokers' own words when they refuse, BrokersFailedError when none answers,
-        ConfigurationError for a setting that is no policy.
+        Raises TopicRefusedError with the brokers' own words when they refuse, nothing of it stays then;
+        BrokersFailedError when none answers, ConfigurationError for a setting that is no policy.
         """
-        topic = TopicName.of(name)
+        topic, made = TopicName.of(name), False
         wanted = policies.wanted(spec)
         try:
-            self._set_policies(name, topic.namespace, wanted)
+            self._set_policies(topic.namespace, wanted)
             self._admin.create_topic(topic, spec.partitions)
+            made = True
             self._place(topic, spec.partitions)
             for number in range(spec.partitions):
                 self._open(topic.partition(number))
+            for number in range(spec.partitions):
+                self._require_quorums(topic.partition(number), wanted[policies.PERSISTENCE])
         except (RefusedError, FailedRequestError) as error:
             self._cluster.check()
             if code := _refusal(error):
+                with suppress(TargetError):  # the refusal is the answer, and `exists` tells what stays
+                    if made:  # another topic of this name is not this one
+                        self._admin.delete_topic(topic)
+                    self._set_policies(topic.namespace, {})
                 raise TopicRefusedError(f"creating topic {name} ({spec}): {error}", code) from error
             raise
-        for number in range(spec.partitions):
-            self._require_quorums(topic.partition(number), wanted[policies.PERSISTENCE])
+
+    def reuse(self, name: str, spec: TopicSpec) -> None:
+        self._set_policies(TopicName.of(name).namespace, policies.wanted(spec))
 
     def exists(self, name: str) -> bool:
         return self._admin.partitions(TopicName.of(name)) > 0
@@ -120,24 +131,25 @@ class Topics:
         )
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Delete the topic and its subscriptions, then put the policies of its namespace back as `create` found them.
+        """Delete the topic and its subscriptions, then put the policies of its namespace back as the first one found
+        them.
 
         A topic that is gone already is none.
         """
         topic = TopicName.of(name)
         self._admin.delete_topic(topic)
-        before = self._before.get(name, {})
-        for endpoint in list(before):
-            policies.put(self._admin, topic.namespace, endpoint, before[endpoint])
-            del before[endpoint]
-        self._before.pop(name, None)
+        self._set_policies(topic.namespace, {})
 
-    def _set_policies(self, name: str, namespace: str, wanted: Mapping[str, object]) -> None:
+    def _set_policies(self, namespace: str, wanted: Mapping[str, object]) -> None:
+        """Set these policies, and put all others back that were ever set here."""
+        before = self._before.setdefault(namespace, {})
+        if not (before or wanted):
+            return
         found = self._admin.policies(namespace)
-        for endpoint, body in wanted.items():
+        for endpoint, body in {**before, **wanted}.items():
             was = policies.now(found, endpoint)
             if not policies.same(was, body):
-                self._before.setdefault(name, {}).setdefault(endpoint, was)
+                before.setdefault(endpoint, was)
                 policies.put(self._admin, namespace, endpoint, body)
 
     def _open(self, partition: TopicName) -> None:

@@ -150,6 +150,11 @@ class OwnCluster(StartedCluster):
         )
 
     def topics(self) -> Topics:
+        return self._topics
+
+    @cached_property
+    def _topics(self) -> Topics:
+        """One for all benches: it knows how the namespace was before any topic."""
         return Topics(self, self.admin, self._broker_addresses, self._place)
 
     def live_settings(self) -> LiveSettings:
