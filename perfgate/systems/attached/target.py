@@ -16,7 +16,7 @@ from perfgate.model.target import Cluster, Meter, OfCluster
 from perfgate.systems.attached.cluster import time_is_up
 from perfgate.systems.attached.command_faults import CommandFaults
 from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
-from perfgate.systems.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.attached.target_file import Described
 
 LOOK_WITHIN_S = 5.0
@@ -97,8 +97,8 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         self._meter = Meter(described.limits.total_bytes)
         self._ends_at = time.monotonic() + described.limits.most_s
         self._cleaner = cleaner
-        self._back: set[int] = set()
-        """Brokers that were brought back before the connection."""
+        self._back: dict[str, int] = {}
+        """Brokers that were brought back before the connection: ids by address."""
 
     @abstractmethod
     def _connected(self) -> Admin:
@@ -246,7 +246,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             if not ended:
                 raise
             self._note(f"note: {error}; a run that has ended took a broker away: bringing it back")
-            self._back |= {broker for one in ended for broker in one.away}
+            self._back |= _away(ended)
             self.left_behind = tuple(text for one in ended for text in self._cleaner.bring_brokers_back(one))
             try:
                 admin = self._connected()
@@ -273,8 +273,8 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
                     "--allow-broker-config out, or wait until it has ended"
                 ) from None
 
-    def _enter_clean(self, admin: Admin) -> set[int]:
-        """Put back what killed runs have left here; return the brokers that were brought back.
+    def _enter_clean(self, admin: Admin) -> Mapping[str, int]:
+        """Put back what killed runs have left here; return the brokers that were brought back: ids by address.
 
         Raises TargetError where something could not be.
         """
@@ -284,7 +284,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         for leftover in found:
             if leftover not in ended:
                 self._note(f"note: {may_live(leftover)}; once it has ended, --clean-up-others puts it back")
-        away = {broker for one in ended for broker in one.away}
+        away = _away(ended)
         if left := self._cleaner.put_back(admin, ended):
             raise TargetError("; ".join(left))
         return away | self._back
@@ -345,6 +345,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         for text in self.left_behind:
             with suppress(OSError):  # the terminal may be gone
                 self._note(f"{text}; tried again later")
+
+
+def _away(ended: Iterable[Leftover]) -> dict[str, int]:
+    """Return the brokers that these runs have taken away: ids by address."""
+    return {taken.address: broker for one in ended for broker, taken in one.away.items()}
 
 
 class TwoTargets(Generic[Kept]):

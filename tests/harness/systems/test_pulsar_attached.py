@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from perfgate.model import ClusterSpec, TopicSpec
-from perfgate.model.errors import ConfigurationError, InterferedError, TargetError, TopicRefusedError
+from perfgate.model import ClusterSpec, Fault, FaultScenario, TopicSpec
+from perfgate.model.errors import (
+    ConfigurationError,
+    InterferedError,
+    TargetError,
+    TopicRefusedError,
+)
 from perfgate.systems.attached.manifest import leftovers
 from perfgate.systems.attached.target import TwoTargets
 from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
@@ -24,6 +29,8 @@ from tests.harness.build.pulsar_brokers import FakePulsar, Request, asked, serve
 SPEC = ClusterSpec(system="pulsar", bookies=3)
 ONE = TopicSpec(partitions=1, replication_factor=3)
 SETTING = "dispatcherMaxRoundRobinBatchSize"
+COMMANDS = '[faults]\nkill = "true {port}"\nstart = "true {port}"\n'
+FAULT = FaultScenario.of(replace(scenario(), cluster=SPEC), Fault(kind="kill-leader"))
 Made = Callable[..., PulsarTarget]
 
 
@@ -44,7 +51,12 @@ def target(tmp_path: Path, notes: list[str]) -> Iterator[Made]:
     """Return a function that makes a target of these brokers, by a file with these lines."""
     made: list[PulsarTarget] = []
 
-    def make(pulsar: FakePulsar, top: str = "", tables: str = "", **permitted: Any) -> PulsarTarget:
+    def make(
+        pulsar: FakePulsar,
+        top: str = "",
+        tables: str = "",
+        **permitted: Any,
+    ) -> PulsarTarget:
         path = tmp_path / f"t{len(made)}.toml"
         path.write_text(
             f'system = "pulsar"\nservice-url = "pulsar://127.0.0.1:1"\nadmin-url = "{",".join(pulsar.urls)}"\n'
@@ -350,6 +362,9 @@ def test_brokers_behind_a_proxy_are_seen_by_the_list_alone(
     assert cluster.facts()["brokers"] == 3
     setting = replace(scenario(), cluster=replace(SPEC, config=((SETTING, "33"),)))
     assert "where each broker's web service can be asked" in str(one.cannot(setting))
+    able = target(pulsar, tables=COMMANDS, faults_allowed=True)
+    able.prepare([SPEC])
+    assert "not every broker answers at its own address" in str(able.cannot(FAULT)), "it was said to be STILL DOWN"
     pulsar.sick = {1, 2, 3}
     with pytest.raises(ConfigurationError, match="no message came back"):
         target(pulsar).prepare([SPEC])
@@ -409,6 +424,50 @@ def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
     assert any("ran [faults] start for broker 2, away since run killed" in note for note in notes)
     assert pulsar.namespaces == {}
     assert left_in(tmp_path) == []
+
+
+class DownUntil(set[int]):
+    """Brokers that are down until a command has made a file."""
+
+    def __init__(self, brokers: set[int], file: Path) -> None:
+        super().__init__(brokers)
+        self._file = file
+
+    def __contains__(self, broker: object) -> bool:
+        return super().__contains__(broker) and not self._file.exists()
+
+
+def test_brokers_have_their_numbers_again_when_one_was_brought_back(
+    tmp_path: Path, pulsar: FakePulsar, target: Made
+) -> None:
+    """Those that were there while it was away kept the numbers that they had then, and [faults] brokers let another one
+    than the listed be taken."""
+    up = tmp_path / "up"
+    commands = f'[faults]\nkill = "true {{port}}"\nstart = "touch {up} && true {{port}}"\nbrokers = [1]\n'
+    killed = target(pulsar, "brokers = 3", commands, run_id="killed", faults_allowed=True)
+    killed.prepare([SPEC])
+    cluster = killed.cluster(SPEC)
+    cluster.faults.do("kill", 1)
+    (down,) = (number for number, at in pulsar.addresses.items() if at == killed.brokers[1])
+    pulsar.down = DownUntil({down}, up)
+    abandon(cluster)
+    others = [at for at in pulsar.addresses.values() if at != killed.brokers[1]]
+    late = (lambda request: up.exists() and request.path.endswith("/v2/brokers"), (200, others))
+    pulsar.first.append(late)
+    one = target(pulsar, "brokers = 3", commands, faults_allowed=True)
+    one.prepare([SPEC])
+    assert one.brokers == killed.brokers
+    assert pulsar.first == [], "it was not counted again at once"
+
+
+def test_numbers_of_brokers_need_to_know_how_many_there_are(pulsar: FakePulsar, target: Made) -> None:
+    """Of brokers of which one was away from the start on [faults] brokers let another one than the listed be taken."""
+    tables = f"{COMMANDS}brokers = [1]\n"
+    assert "state brokers = N" in str(target(pulsar, tables=tables, faults_allowed=True).cannot(FAULT))
+    for top, table in (("brokers = 3", tables), ("", COMMANDS)):
+        one = target(pulsar, top, table, faults_allowed=True)
+        one.prepare([SPEC])
+        assert one.cannot(FAULT) is None
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(pulsar: FakePulsar, target: Made, clock: Clock) -> None:

@@ -95,7 +95,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         refuse_other_clusters(self._described, self._cluster_id)
 
     def _attach(self, admin: AdminClient) -> None:
-        self._learn(admin, self._enter_clean(admin))
+        self._learn(admin, self._enter_clean(admin).values())
         self._seen(admin)
         refuse_a_silent_zone(self._described, self._cluster_id)
         self._usable = those_that_tell(self._described, self._cluster_id, self._note)

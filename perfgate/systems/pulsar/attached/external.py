@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -105,6 +105,14 @@ class PulsarCleaner(Cleaner[Admin]):
 
 LOOK_AGAIN_S = 0.5
 BLIND = f"whether a fault hits others cannot be seen: it needs a superuser's role ({page('targets-pulsar')})"
+OUT_OF_REACH = (
+    "whether a broker is back after a fault cannot be seen: from here not every broker answers at its own address "
+    f"({page('targets-pulsar')})"
+)
+UNNUMBERED = (
+    "[faults] brokers counts brokers in the order of their addresses, and while one is away those after it have other "
+    "numbers: state brokers = N, how many there are, above all tables of the target file"
+)
 KEYS = Keys(
     servers="admin-url and service-url",
     protocol="the scheme of admin-url and service-url",
@@ -140,10 +148,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         for problem in problems.values():
             self._note(f"note: {problem}; going on with the other addresses")
         admin = Admin([url for url in described.admin_urls if url not in problems], described.client)
-        self._learn(admin, set())
-        assert self._nodes is not None
-        words = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
-        self._note(f"cluster {self._nodes.name}: {words}" if words else f"note: {self._nodes.blind}")
+        self._learn(admin)
         return admin
 
     def _problem(self, url: str) -> str:
@@ -170,14 +175,24 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             return f"{url}: {error}"
         return ""
 
-    def _learn(self, admin: Admin, back: set[int]) -> None:
+    def _learn(self, admin: Admin, back: Collection[str] = ()) -> None:
+        """Learn which cluster this is and which brokers it has; those that are `back`, by address, are waited for.
+
+        They are numbered anew: while one was away, others had its number and those after it.
+        """
+        before = self._nodes
+
         def all_there() -> None:
-            nodes = nodes_of(admin, self._described, self._nodes)
-            if missing := sorted(back - set(nodes.brokers)) if nodes.brokers else []:
-                raise NotYet(f"it does not count broker {missing[0]}, which was brought back")
+            nodes = nodes_of(admin, self._described)
+            if missing := sorted(set(back) - set(nodes.brokers.values())) if nodes.brokers else []:
+                raise NotYet(f"it does not count the broker at {missing[0]}, which was brought back")
             self._nodes, self._brokers, self._cluster_id = nodes, nodes.brokers, nodes.id
 
         poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
+        assert self._nodes is not None
+        if before is None or before.brokers != self._nodes.brokers:
+            words = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
+            self._note(f"cluster {self._nodes.name}: {words}" if words else f"note: {self._nodes.blind}")
 
     def _refuse_others(self, admin: Admin) -> None:
         assert self._nodes is not None
@@ -262,22 +277,30 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         brokers = len(nodes.brokers) or self._described.brokers
         if lacking := lacks_nodes(scenario, brokers, self._described.bookies or len(nodes.bookies)):
             return lacking
-        if isinstance(scenario, FaultScenario) and (
-            reason := no_fault(
-                scenario,
-                self._described,
-                self._brokers,
-                allowed=self._faults_allowed,
-                blind=BLIND if self._nodes and self._nodes.blind else "",
-            )
-        ):
-            return reason
+        if isinstance(scenario, FaultScenario) and (no_fault_here := self._no_fault(scenario)):
+            return no_fault_here
         if self._nodes and scenario.cluster.config and set(self._nodes.urls) != set(self._nodes.brokers or (0,)):
             return OfCluster(NO_SETTINGS)
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
         reason = reason or beyond(self._described.limits, scenario)
         tried = self._trials is not None and not (reason or scenario.refusal)
         return self._trials.refusal(scenario.topic) if self._trials and tried else reason
+
+    def _no_fault(self, scenario: FaultScenario) -> str | None:
+        described, allowed = self._described, self._faults_allowed
+        if reason := no_fault(scenario, described, self._brokers, allowed=allowed, blind=self._blind):
+            return reason
+        numbered = not described.fault_brokers or described.brokers > 0
+        return None if numbered or scenario.fault.about.harmless else UNNUMBERED
+
+    @property
+    def _blind(self) -> str:
+        """Why the effect of a fault cannot be seen; empty where it can, and before the brokers are known."""
+        if self._nodes is None:
+            return ""
+        if self._nodes.blind:
+            return BLIND
+        return OUT_OF_REACH if set(self._nodes.urls) != set(self._nodes.brokers) else ""
 
     def gone(self) -> str:
         if self._admin is None or self._nodes is None or not self._nodes.brokers:
