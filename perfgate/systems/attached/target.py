@@ -240,7 +240,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             ended = [
                 one
                 for one in away_from(self._manifests, self._of_file.identity)
-                if self._of_file.cluster_id in ("", one.cluster_id)
+                if self._may_be_of_file(one.cluster_id)
                 and (one.run_id == run_id if run_id else one.has_ended or self._others_ended)
             ]
             if not ended:
@@ -254,6 +254,10 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
                 raise ConfigurationError("; ".join([*self.left_behind, str(still)])) from still
             self.left_behind = ()
             return admin
+
+    def _may_be_of_file(self, cluster_id: str) -> bool:
+        """Whether a cluster of this id, as a run has noted it, can be the one that the file means."""
+        return self._of_file.cluster_id in ("", cluster_id)
 
     def _enter(self, admin: Admin) -> None:
         """Make sure that this is one cluster, and that no other run is on it, or this one changes no setting there."""

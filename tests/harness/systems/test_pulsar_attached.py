@@ -1,6 +1,6 @@
 """Real Pulsar brokers as a target: what a run makes there, what it checks, what it puts back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,18 +48,21 @@ def notes() -> list[str]:
 
 @pytest.fixture
 def target(tmp_path: Path, notes: list[str]) -> Iterator[Made]:
-    """Return a function that makes a target of these brokers, by a file with these lines."""
+    """Return a function that makes a target of these brokers, by a file (of this name) with these lines."""
     made: list[PulsarTarget] = []
 
     def make(
         pulsar: FakePulsar,
         top: str = "",
         tables: str = "",
+        *,
+        file: str = "",
+        urls: Sequence[str] = (),
         **permitted: Any,
     ) -> PulsarTarget:
-        path = tmp_path / f"t{len(made)}.toml"
+        path = tmp_path / (file or f"t{len(made)}.toml")
         path.write_text(
-            f'system = "pulsar"\nservice-url = "pulsar://127.0.0.1:1"\nadmin-url = "{",".join(pulsar.urls)}"\n'
+            f'system = "pulsar"\nservice-url = "pulsar://127.0.0.1:1"\nadmin-url = "{",".join(urls or pulsar.urls)}"\n'
             f'tenant = "gate"\n{top}\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n{tables}\n'
         )
         permitted = {"run_id": "r", "manifests": tmp_path / "m", "parallel_is_fine": True, **permitted}
@@ -468,6 +471,29 @@ def test_numbers_of_brokers_need_to_know_how_many_there_are(pulsar: FakePulsar, 
         one = target(pulsar, top, table, faults_allowed=True)
         one.prepare([SPEC])
         assert one.cannot(FAULT) is None
+
+
+def test_the_only_broker_of_the_file_is_brought_back_where_it_names_the_cluster(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    """The name was compared with the id of the notes: every start and clean-up ended with "nothing listens there"."""
+    up = tmp_path / "up"
+    commands = f'[faults]\nkill = "true {{port}}"\nstart = "touch {up} && true {{port}}"\n'
+    given: dict[str, Any] = {"file": "t.toml", "urls": pulsar.urls[:1], "faults_allowed": True}
+    killed = target(pulsar, 'cluster = "kpg"', commands, run_id="killed", **given)
+    killed.prepare([SPEC])
+    (number,) = (number for number, at in killed.brokers.items() if at == pulsar.addresses[1])
+    cluster = killed.cluster(SPEC)
+    cluster.faults.do("kill", number)
+    pulsar.down = DownUntil({1}, up)
+    abandon(cluster)
+    other = target(pulsar, 'cluster = "another"', commands, **given)
+    with pytest.raises(ConfigurationError):
+        other.prepare([SPEC])
+    assert not up.exists(), "it may be a broker of another cluster"
+    target(pulsar, 'cluster = "kpg"', commands, **given).prepare([SPEC])
+    assert any("a run that has ended took a broker away: bringing it back" in note for note in notes)
+    assert pulsar.namespaces == {}
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(pulsar: FakePulsar, target: Made, clock: Clock) -> None:

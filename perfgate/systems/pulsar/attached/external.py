@@ -25,6 +25,7 @@ from perfgate.systems.pulsar.attached.nodes import (
     DENIED,
     Nodes,
     gone,
+    name_in,
     nodes_of,
     refuse_another_number,
     refuse_others,
@@ -301,6 +302,9 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         if self._nodes.blind:
             return BLIND
         return OUT_OF_REACH if set(self._nodes.urls) != set(self._nodes.brokers) else ""
+
+    def _may_be_of_file(self, cluster_id: str) -> bool:
+        return self._described.cluster_id in ("", name_in(cluster_id))
 
     def gone(self) -> str:
         if self._admin is None or self._nodes is None or not self._nodes.brokers:

@@ -92,6 +92,11 @@ def _id(name: str, where: str) -> str:
     return f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
 
 
+def name_in(id_: str) -> str:
+    """Return the name of the cluster that has this id."""
+    return id_.rpartition("-")[0]
+
+
 def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]) -> dict[str, str]:
     """Return the base URL at which each broker (host:port of its web service) answers; none for one that does not.
 
