@@ -9,6 +9,7 @@ import pytest
 
 from perfgate.model import ClusterSpec, Fault, FaultScenario, TopicSpec
 from perfgate.model.errors import (
+    BrokersFailedError,
     ConfigurationError,
     InterferedError,
     TargetError,
@@ -494,6 +495,28 @@ def test_the_only_broker_of_the_file_is_brought_back_where_it_names_the_cluster(
     target(pulsar, 'cluster = "kpg"', commands, **given).prepare([SPEC])
     assert any("a run that has ended took a broker away: bringing it back" in note for note in notes)
     assert pulsar.namespaces == {}
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_an_order_of_a_namespace_that_had_no_answer_leaves_nothing(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, carried_out: bool
+) -> None:
+    """One that was never made was said to be still there, and nothing more was done to the brokers."""
+
+    def lost(request: Request) -> bool:
+        ordered = request.method == "PUT" and request.path.endswith("/gate/kpg-r-1")
+        if ordered and carried_out:
+            pulsar.namespaces["gate/kpg-r-1"] = request.body
+        return ordered
+
+    one = target(pulsar)
+    one.prepare([SPEC])
+    pulsar.first += [(lost, None)] * 2 * len(pulsar.urls)
+    with pytest.raises(BrokersFailedError):
+        one.cluster(SPEC)
+    assert (pulsar.first, pulsar.namespaces, one.left_behind) == ([], {}, ())
+    assert left_in(tmp_path) == []
+    assert one.cluster(SPEC)
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(pulsar: FakePulsar, target: Made, clock: Clock) -> None:

@@ -37,7 +37,7 @@ class OwnNamespace:
         self._admin, self.name, self._manifest = admin, name, manifest
         self._most_bytes, self._brokers = most_bytes, brokers
         self.id = uuid.uuid4().hex
-        self._made = False
+        self._made = self._answered = False
 
     def make(self) -> None:
         """Note it, then make it. Raises TargetError where it cannot be noted, RefusedError with the brokers' words."""
@@ -50,6 +50,7 @@ class OwnNamespace:
             with suppress(TargetError):
                 self._manifest.gone(self.name)
             raise
+        self._answered = True
 
     def require_same(self, at: str = "") -> None:
         """Raise OtherClusterError where the brokers (at this base URL; empty: any) do not have it; no answer is fine.
@@ -60,13 +61,24 @@ class OwnNamespace:
             raise OtherClusterError(words)
 
     def remove(self) -> None:
-        """Delete it with all its topics; one that is gone already is none. Raises TargetError."""
-        if self._made:
+        """Delete it with all its topics; one that is gone already is none, nor one of which only an order is known that
+        had no answer. Raises TargetError.
+        """
+        if self._made and (self._answered or self._is_there()):
             self.require_same()
             remove(self._admin, self.name)
-            self._made = False
+        self._made = False
         with suppress(TargetError):  # a full disk keeps no other thing there
             self._manifest.gone(self.name)
+
+    def _is_there(self) -> bool:
+        try:
+            self._admin.properties(self.name)
+        except RefusedError as refused:
+            if refused.status == NOT_FOUND:
+                return False
+            raise
+        return True
 
     def _policies(self) -> dict[str, object]:
         quota = {
