@@ -86,6 +86,25 @@ def test_memory_is_asked_for_before_a_start_and_before_a_second_cluster(
     assert len(clusters.made) == 1
 
 
+def test_memory_that_is_less_at_a_later_pair_gives_up_nothing_that_was_measured(
+    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
+) -> None:
+    """It was wrong usage at the fifth pair of clusters, and every scenario that was not decided yet was INVALID."""
+    clusters.ends = [None] * 5
+    made = target(tmp_path)
+    made.cluster(SPEC)
+    memory(1_000)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="a second cluster side by side"):
+            made.beside(SPEC)
+    for free in (16_000, 1_000):
+        memory(free)
+        made.close()
+        made.cluster(SPEC)
+        made.beside(SPEC)
+    assert len(clusters.made) == 5
+
+
 def test_room_is_asked_for_twice_what_is_written_for_bookies_write_it_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
