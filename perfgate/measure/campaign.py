@@ -188,7 +188,10 @@ class Campaign:
         interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, whole=again)
         measured = interleaved.measure(block)
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
-        if replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
+        if setup.target.own and any(one.target_unhealthy for m in measured.values() for one in m.rounds):
+            with setup.ledger.during("start"):
+                setup.target.close()  # a broker of it has ended, or its proxy: the next block gets a new one
+        elif replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
             with setup.ledger.during("start"):
                 setup.target.keep_aot_cache()
         facts["warm_up"] = interleaved.warm_up_facts

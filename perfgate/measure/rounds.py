@@ -93,6 +93,8 @@ class Rounds:
             run(self._schedule(scenarios), self._part)
             self._read_canary()
             self._bench.delete_backlogs()
+            if self._cluster.own:  # one that has ended since the last load is of this block, not of the next
+                self._cluster.check()
         except TargetError as error:
             break_off_by(
                 self._cause(error), [each[:1] for each in self._series.values()], dedicated=self._cluster.dedicated

@@ -105,6 +105,8 @@ class FakeSetup:
     def bench(self, _cluster: object, _run_id: str) -> Bench:
         return self.given
 
+    def check(self) -> None: ...
+
     def log_tail(self) -> str:
         return ""
 

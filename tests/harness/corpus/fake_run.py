@@ -282,7 +282,7 @@ class Target:
         return self._start("beside", spec)
 
     def _start(self, place: str, spec: ClusterSpec) -> Cluster:
-        if place in self._alive and self._alive[place].spec == spec and not self._alive[place].dead:
+        if place in self._alive and self._alive[place].spec == spec:
             return self._alive[place]
         self.world.sleep(START_S)
         self.world.event("start")

@@ -6,13 +6,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.plan import BLOCK_ROUND_S
 from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.model import Fault, FaultScenario, Measurement, Scenario, Tier, TopicSpec, Verdict
 from perfgate.model.errors import TopicRefusedError
+from perfgate.model.load import LoadResult, LoadSpec, Observer
 from tests.harness.build import measurement, scenario
+from tests.harness.corpus.fake_run import Driver, World, fake_setup
 
 TIER = Tier(name="nightly", rounds=3, window_s=10.0, warmup_max_s=BLOCK_ROUND_S / 4 - 10, broker_warmup_s=1.0)
 """Four rows make a block."""
@@ -94,6 +97,37 @@ def two_blocks() -> list[Scenario]:
 
 
 BLOCKS = {frozenset({"base", "a0", "a1", "a2"}), frozenset({"base", "b0", "b1", "b2"})}
+
+
+class Dying(Driver):
+    """Brokers of the first cluster end with the n-th of its measured loads, which does not see it."""
+
+    def __init__(self, world: World, at: int) -> None:
+        super().__init__(world)
+        self._at = at
+
+    def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
+        found = super().run(spec, observer)
+        if sum(count for what, count in self._world.done.items() if what.startswith("load ")) == self._at:
+            self._world.clusters[0].dead = "a broker has ended"
+        return found
+
+
+@pytest.mark.parametrize("at", [6, 4 * TIER.rounds], ids=["in the middle", "with the last load"])
+def test_brokers_that_end_cost_their_own_block_alone(at: int) -> None:
+    """Every later block of such a cluster was given the dead one: all its scenarios were BROKEN without a round."""
+    world, rows = World(), two_blocks()
+    with world.running():
+        setup = fake_setup(world, rows, tier=TIER, driver=Dying(world, at))
+        found = Campaign(setup=setup, stop=GateStopRule(profile=None, rounds=TIER.rounds))
+        for row in rows:
+            found.measure(row)
+    assert [one.name for one in world.clusters] == ["cluster-1", "cluster-2"]
+    for row in rows[:4]:
+        assert judge_scenario(found.measured[row.name], None).verdict is Verdict.BROKEN
+    for row in rows[4:]:
+        rounds = found.measured[row.name].rounds
+        assert [one.invalid for one in rounds] == [()] * TIER.rounds
 
 
 def earlier(found: Campaign) -> dict[tuple[str, str], Measurement]:
