@@ -102,6 +102,16 @@ class Leftover(Outstanding):
         del self.away[broker]
         self.notes.add({"back again": str(broker)})
 
+    def restored(self, change: Entry) -> None:
+        """Note that a setting is as it was, or another's, once that holds for each of the run's changes of it.
+
+        What its owner sets from then on is no longer taken for the run's, should other steps have failed.
+        """
+        self.configs.remove(dict(change))
+        broker, name = change["broker"], change["name"]
+        if not any((one["broker"], one["name"]) == (broker, name) for one in self.configs):
+            self.notes.add({"restored": broker, "name": name})
+
 
 class Manifest:
     """The notes of the run that writes. Each raises TargetError where it cannot be written."""

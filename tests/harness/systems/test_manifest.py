@@ -141,6 +141,19 @@ def test_a_broker_that_was_brought_back_is_not_brought_back_again(tmp_path: Path
     assert (left.away, again.away, again.topics) == ({}, {}, {"a": "1"})
 
 
+def test_a_setting_that_was_changed_twice_stays_noted_until_both_changes_are_undone(tmp_path: Path) -> None:
+    change = {"broker": "2", "name": "num.io.threads", "before": None, "effective": "8", "value": "16"}
+    later = {**change, "before": "16", "effective": "16", "value": "32"}
+    orphaned(tmp_path, *map(json.dumps, (change, later, {**change, "broker": "1"})))
+    (left,) = leftovers(tmp_path, "c")
+    left.restored(later)
+    (again,) = leftovers(tmp_path, "c")
+    assert len(again.configs) == 3
+    left.restored(change)
+    (again,) = leftovers(tmp_path, "c")
+    assert [one["broker"] for one in again.configs] == ["1"]
+
+
 def test_a_manifest_of_the_version_before_is_of_its_host(tmp_path: Path) -> None:
     header = {"run": "r1", "cluster": "c", "host": here(tmp_path)["host"]}
     (tmp_path / "r1.jsonl").write_text(json.dumps(header))

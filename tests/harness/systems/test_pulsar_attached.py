@@ -550,6 +550,24 @@ def test_a_killed_runs_setting_is_put_back_unless_somebody_has_changed_it(
     assert any(words in note for note in notes)
 
 
+def test_what_a_start_that_failed_has_put_back_is_its_owners_from_then_on(pulsar: FakePulsar, target: Made) -> None:
+    """The owner then set the run's value for good, and the next start took it for what the run had left."""
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    killed = target(pulsar, run_id="killed")
+    killed.prepare([spec])
+    abandon(killed.cluster(spec))
+    pulsar.first.append(
+        (lambda request: request.method == "DELETE" and "namespaces" in request.path, (403, {"reason": "no"}))
+    )
+    with pytest.raises(ConfigurationError, match="namespace gate/kpg-killed-1"):
+        target(pulsar).prepare([SPEC])
+    assert pulsar.dynamic == {}
+    pulsar.dynamic[SETTING] = "33"
+    target(pulsar).prepare([SPEC])
+    assert pulsar.dynamic == {SETTING: "33"}
+    assert pulsar.namespaces == {}
+
+
 def test_what_somebody_else_has_set_is_left_alone(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
     one = target(pulsar)
     one.prepare([SPEC])

@@ -158,6 +158,25 @@ def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_start_that_failed_has_put_back_is_its_owners_from_then_on(tmp_path: Path, broker: Broker) -> None:
+    """The owner then set the run's value for good, and the next start took it for what the run had left."""
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    for number in ("1", "2"):
+        killed.changes(number, "num.io.threads", None, "8", "16")
+        broker.values[number, "num.io.threads"] = "16"
+    killed.close()
+    broker.fail.add(("2", "num.io.threads"))
+    admin = Mock(list_topics=Mock(side_effect=TargetError("no answer")))
+    cleaner = Cleaner(Mock(), Mock())
+    assert "num.io.threads of broker 2" in cleaner.put_back(admin, list(leftovers(tmp_path, "c")))[0]
+    assert broker.values["1", "num.io.threads"] is None
+    broker.values["1", "num.io.threads"] = "16"
+    broker.fail.clear()
+    assert cleaner.put_back(admin, list(leftovers(tmp_path, "c"))) == []
+    assert broker.values == {("1", "num.io.threads"): "16", ("2", "num.io.threads"): None}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_another_start_is_putting_back_is_left_to_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker
 ) -> None:

@@ -204,7 +204,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
                 left.append(f"a quota of client {client_id}: {error}")
             else:
                 self._note(f"removed the quota of client {client_id}, set by run {leftover.run_id}")
-        for change in reversed(leftover.configs):
+        for change in reversed(list(leftover.configs)):
             broker, name = str(change["broker"]), str(change["name"])
             try:
                 self._restore(admin, leftover, broker, name, change)
@@ -217,6 +217,8 @@ class KafkaCleaner(Cleaner[AdminClient]):
                     f"dropped {name} of broker {broker}, changed by run {leftover.run_id}: the cluster has no such "
                     f"broker, and no topic a replica on it; should it come back, {name} was {was} before"
                 )
+            else:
+                leftover.restored(change)
         try:
             there = topic_ids(admin, (name for name in leftover.topics if PREFIX in name))
         except FAILURES as error:

@@ -74,13 +74,14 @@ class PulsarCleaner(Cleaner[Admin]):
             brokers = list(nodes_of(admin, self._described).urls.values()) if leftover.configs else []
         except FAILURES as error:
             return [f"its settings: {error}"]
-        for change in reversed(leftover.configs):
+        for change in reversed(list(leftover.configs)):
             name, value = str(change["name"]), str(change["value"])
             try:
                 words = put_back(admin, brokers, name, change["before"], str(change["effective"]), value)
             except FAILURES as error:
                 left.append(f"{name} of the brokers: {error}")
                 continue
+            leftover.restored(change)
             done = f"put {name} of the brokers back, changed by run {leftover.run_id}"
             self._note(f"{words} (run {leftover.run_id})" if words else done)
         for name, id_ in leftover.topics.items():
