@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -181,15 +182,25 @@ class Occupied(Exception):
     """Another run is on the cluster."""
 
 
-def occupy(folder: Path, cluster_id: str) -> TextIO:
+def occupy(folder: Path, cluster_id: str, *, beside: bool = False) -> TextIO:
     """Return an open file that says, as long as this process lives, that a run is on the cluster.
 
-    Raises Occupied, and ConfigurationError when the folder does not work.
+    `beside`: others may be, each with a file of its own. Raises Occupied, and ConfigurationError when the folder does
+    not work.
     """
-    file = lock_of(folder, f"{re.sub(r'[^A-Za-z0-9_-]', '_', cluster_id)}.lock")
-    if file is None:
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
+    first = lock_of(folder, f"{name}.lock")
+    if beside:
+        return first or next(filter(None, (lock_of(folder, f"{name}.{number}.lock") for number in count(1))))
+    if first is None:
         raise Occupied
-    return file
+    for path in folder.glob(f"{name}.*.lock"):  # a run that began beside another may have outlived it
+        other = lock_of(folder, path.name)
+        if other is None:
+            first.close()
+            raise Occupied
+        other.close()
+    return first
 
 
 def leftovers(folder: Path, cluster_id: str) -> Iterator[Leftover]:

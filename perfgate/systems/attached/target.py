@@ -276,6 +276,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
                     f"{beside}of a setting that both change, what the first one set would stay for good; leave "
                     "--allow-broker-config out, or wait until it has ended"
                 ) from None
+            self._occupied = occupy(self._manifests, self._cluster_id, beside=True)
 
     def _enter_clean(self, admin: Admin) -> Mapping[str, int]:
         """Put back what killed runs have left here; return the brokers that were brought back: ids by address.

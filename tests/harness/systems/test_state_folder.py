@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TextIO
 from unittest.mock import Mock
 
 import pytest
@@ -62,6 +63,33 @@ def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
     assert tmp_path.stat().st_mode & 0o077 == 0
 
 
+Enter = Callable[..., TextIO]
+
+
+@pytest.fixture
+def enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
+    """Return a function that lets a run with these permissions onto cluster c, and returns the file of its lock."""
+    (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
+
+    def onto(*, insists: bool = False, may_change: bool = False) -> TextIO:
+        run = ExternalTarget(
+            described,
+            run_id="r",
+            manifests=tmp_path / "m",
+            note=print,
+            parallel_is_fine=insists,
+            broker_config_allowed=may_change,
+        )
+        run._cluster_id = "c"
+        run._enter(Mock())
+        assert run._occupied is not None
+        return run._occupied
+
+    return onto
+
+
 @pytest.mark.parametrize(
     ("insists", "may_change", "words"),
     [
@@ -70,27 +98,31 @@ def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
         (True, True, "leave --allow-broker-config out"),
     ],
 )
-def test_a_run_beside_another_one_changes_no_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insists: bool, may_change: bool, words: str
-) -> None:
+def test_a_run_beside_another_one_changes_no_setting(enter: Enter, insists: bool, may_change: bool, words: str) -> None:
     """Both had set num.io.threads: each left it to the other in the end, and the first one's value stayed for good."""
-    (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
-    described = load_target(tmp_path / "t.toml", lambda stores: {})
-    beside = ExternalTarget(
-        described,
-        run_id="r",
-        manifests=tmp_path / "m",
-        note=print,
-        parallel_is_fine=insists,
-        broker_config_allowed=may_change,
-    )
-    monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
-    beside._cluster_id = "c"
-    with occupy(tmp_path / "m", "c"), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
-        beside._enter(Mock())
-    beside._enter(Mock())  # the other one has ended
-    assert beside._occupied is not None
-    beside._occupied.close()
+    with enter(), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
+        enter(insists=insists, may_change=may_change).close()
+    enter(insists=insists, may_change=may_change).close()  # the other one has ended
+
+
+@pytest.mark.parametrize(
+    ("insists", "may_change"), [(False, False), (False, True), (True, True)], ids=["plainly", "to change", "both"]
+)
+def test_a_run_that_began_beside_another_is_one_too_once_that_has_ended(
+    enter: Enter, insists: bool, may_change: bool
+) -> None:
+    """A third one then began, which did not insist: twice the load, and one was measured with the other's setting."""
+    first = enter()
+    with enter(insists=True) as second, enter(insists=True) as third:
+        first.close()
+        for _ in range(2):
+            with pytest.raises(ConfigurationError, match="another run of this machine is on the cluster"):
+                enter(insists=insists, may_change=may_change)
+            second.close()
+        third.close()
+        enter(insists=insists, may_change=may_change).close()
+    with enter(insists=True), pytest.raises(ConfigurationError, match="another run of this machine"):
+        enter()
 
 
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
