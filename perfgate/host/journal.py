@@ -103,12 +103,23 @@ class Journal:
                 "more is done to them"
             ) from error
 
-    def close(self, *, undone: bool) -> None:
-        """Release the lock. `undone`: nothing is left to undo, so that the notes are removed first."""
+    def close(self, *, undone: bool) -> str:
+        """Release the lock. `undone`: nothing is left to undo, so that the notes are removed first.
+
+        Return what a person has to know where that fails; empty where it does not.
+        """
+        stays = ""
         if undone and not self.file.closed:
-            self.path.unlink(missing_ok=True)
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                stays = (
+                    f"all is put back, but the notes of it cannot be removed ({error.strerror or error}): remove "
+                    f"{self.path} once that works; the next start would put back once more"
+                )
         with suppress(OSError):  # a full disk: what could not be noted was not done, or is done with
             self.file.close()
+        return stays
 
     def _give_up(self, part: Path) -> None:
         part.unlink(missing_ok=True)

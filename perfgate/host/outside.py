@@ -111,8 +111,10 @@ class CommandedChange(_Outside):
 
     def _forget(self) -> None:
         if self._journal is not None:
-            self._journal.close(undone=True)
-            self._journal.path.with_suffix(COMMAND).unlink(missing_ok=True)
+            if stays := self._journal.close(undone=True):
+                _say(self._say, f"note: {stays}")
+            with suppress(OSError):
+                self._journal.path.with_suffix(COMMAND).unlink(missing_ok=True)
             self._journal = None
 
     def _do(self, name: str, command: str, ended: Callable[[int], None] = lambda code: None) -> float:

@@ -168,8 +168,9 @@ class AttachedCluster(ABC):
         Return what is left for a person to do; it may be tried again.
         """
         left = [*self.faults.restore(), *self._put_settings_back(), *self._delete_topics()]
-        if not left:
-            self._manifest.close()
+        if not left and (stays := self._manifest.close()):
+            with suppress(OSError):  # a terminal that is gone
+                self._tell(f"note: {stays}")
         return left
 
     def bootstrap(self, link: Link) -> str:

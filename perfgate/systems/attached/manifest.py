@@ -165,9 +165,12 @@ class Manifest:
     def gives_back(self, broker: int) -> None:
         self._undone({"back again": str(broker)})
 
-    def close(self) -> None:
-        """Remove the file, unless something has not been put back: the next start then sees to it."""
-        self.journal.close(undone=self._outstanding == Outstanding())
+    def close(self) -> str:
+        """Remove the file, unless something has not been put back: the next start then sees to it.
+
+        Return what a person has to know where it cannot be removed; empty where it can.
+        """
+        return self.journal.close(undone=self._outstanding == Outstanding())
 
     def _before(self, entry: Entry) -> None:
         self.journal.note(entry)

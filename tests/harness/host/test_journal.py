@@ -211,6 +211,16 @@ def test_a_full_disk_leaves_no_journal(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
+def test_notes_that_cannot_be_removed_are_named_and_no_longer_locked(tmp_path: Path) -> None:
+    """A file system that had become read-only was a traceback, and what had been measured was lost."""
+    journal = Journal(tmp_path, "r", SUFFIX, {"run": "r"})
+    journal.path.unlink()
+    journal.path.mkdir()  # a folder is not removed as a file is, whoever asks
+    assert f"remove {journal.path} once that works" in journal.close(undone=True)
+    assert journal.file.closed
+    assert journal.close(undone=True) == ""
+
+
 def test_what_an_earlier_journal_left_stays_with_its_name(tmp_path: Path) -> None:
     Journal(tmp_path, "r", SUFFIX, {"run": "r"}).close(undone=False)
     later = Journal(tmp_path, "r", SUFFIX, {"run": "r"})

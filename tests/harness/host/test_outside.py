@@ -245,6 +245,21 @@ def test_a_full_disk_reverts_no_less(make: Make, applied: Path, monkeypatch: pyt
     assert not applied.exists()
 
 
+def test_a_note_that_cannot_be_removed_is_named(applied: Path, tmp_path: Path) -> None:
+    """The change was reverted, and an error took what had been measured with it."""
+    told, commands = list[str](), Commands(apply=f"touch {applied}", revert=f"rm {applied}")
+    printed = tmp_path / "commands.log"
+    change = CommandedChange(commands, run_id="run-1", folder=tmp_path / "state", printed=printed, note=told.append)
+    change.change(())
+    (note,) = notes(tmp_path)
+    note.unlink()
+    note.mkdir()  # a folder is not removed as a file is, whoever asks
+    assert change.restore() > 0
+    assert not applied.exists()
+    assert f"remove {note} once that works" in told[0]
+    assert change.close() == (), "it is not reverted a second time"
+
+
 def test_a_note_of_an_earlier_version_is_reverted_too(applied: Path, tmp_path: Path) -> None:
     note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
     known = json.loads(note.read_text())

@@ -17,7 +17,7 @@ from perfgate.systems.attached.manifest import Away, Manifest, Occupied, leftove
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.external import ExternalTarget
+from perfgate.systems.kafka.attached.external import ExternalTarget, KafkaCleaner
 from tests.harness.build.real_brokers import FILE, Broker, left_in
 
 
@@ -176,6 +176,28 @@ def test_a_full_disk_keeps_nothing_from_being_put_back(
     assert set(broker.values.values()) == {None}
     assert not made.topics()._made
     assert left_in(tmp_path) == []
+
+
+def test_notes_that_cannot_be_removed_are_named_and_change_nothing_at_the_next_start(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a file system that had become read-only an error hid what had been measured, and all had been put back."""
+    made = cluster(config={"num.io.threads": 16})
+    path = made._manifest.journal.path
+    noted = path.read_text()
+    full(made._manifest)
+    path.unlink()
+    path.mkdir()  # a folder is not removed as a file is, whoever asks
+    assert made.close() == []
+    assert f"note: all is put back, but the notes of it cannot be removed (Is a directory): remove {path}" in (
+        capsys.readouterr().out
+    )
+    path.rmdir()
+    path.write_text(noted)
+    (left,) = leftovers(tmp_path / "m", "c")
+    assert len(left.configs) == len(broker.values) == 2
+    assert KafkaCleaner(Mock(), Mock()).put_back(Mock(), [left]) == []
+    assert set(broker.values.values()) == {None}
 
 
 def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
