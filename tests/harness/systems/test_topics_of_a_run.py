@@ -1,5 +1,6 @@
 """Topics that a run makes on real brokers: the unsure ones are deleted, replicas stay where the scenario says."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -8,9 +9,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.model import TopicSpec
-from perfgate.model.errors import BrokersFailedError, TopicRefusedError
-from perfgate.systems.attached.manifest import Manifest
+from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
+from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached.cluster import JournaledTopics
+from tests.harness.build.clock import Clock
+from tests.harness.build.real_brokers import partition
 
 
 class Cluster:
@@ -99,6 +102,27 @@ def test_of_several_topics_none_stays_where_one_is_refused(
     assert deleted == left
     manifest.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("unknown", [1, 1000], ids=["at first", "for good"])
+def test_no_load_begins_before_the_id_of_its_topic_is_noted(tmp_path: Path, clock: Clock, unknown: int) -> None:
+    """Where a broker did not know the topic yet none was noted, and after a kill a topic with records stayed."""
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    topics = JournaledTopics(Cluster(), manifest)  # type: ignore[arg-type]
+    not_there = Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
+    known = Mock(result=Mock(return_value=Mock(topic_id="id-1")))
+    topics._admin = Mock(
+        create_topics=Mock(return_value={"kpg-x": Mock()}),
+        list_topics=Mock(return_value=Mock(topics={"kpg-x": Mock(error=None, partitions={0: partition(1, [1])})})),
+        list_offsets=Mock(return_value={"kpg-x": Mock(result=Mock(return_value=Mock(offset=0)))}),
+        describe_topics=Mock(side_effect=[{"kpg-x": one} for one in [not_there] * unknown + [known]]),
+    )
+    for_good = pytest.raises(TargetError, match=r"did not say the ids of new topics within 60 s: .* not know kpg-x")
+    with for_good if unknown > 1 else nullcontext():
+        topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1))
+    manifest.close()
+    (left,) = leftovers(tmp_path, "c")
+    assert left.topics == {"kpg-x": "" if unknown > 1 else "id-1"}
 
 
 def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

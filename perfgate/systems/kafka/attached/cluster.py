@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import ClusterSpec, Link, TopicSpec, settings
 from perfgate.model.declared import topic_names
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
@@ -30,7 +31,7 @@ from perfgate.systems.kafka.client.admin import (
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, Topics, admin_client, is_answer
+from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, REQUEST_TIMEOUT_S, Topics, admin_client, is_answer
 from perfgate.systems.kafka.observe import MetadataWatch
 
 RETENTION_MS = 3_600_000
@@ -209,9 +210,24 @@ class JournaledTopics(Topics):
             if is_answer(refused.__cause__):  # else one may be there all the same, and is deleted in the end
                 self._forget(name)
             raise
-        ids = topic_ids(self._admin, names)
-        for topic in names:
-            self._manifest.made(topic, ids.get(topic, ""))
+        for topic, id_ in self._ids(names).items():
+            self._manifest.made(topic, id_)
+
+    def _ids(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the id of each new topic: by its name alone the next start would leave one that holds records.
+
+        Raises TargetError.
+        """
+        found: dict[str, str] = {}
+
+        def ask() -> None:
+            found.update(topic_ids(self._admin, [name for name in names if name not in found]))
+            if missing := [name for name in names if name not in found]:
+                raise NotYet(f"the one that was asked does not know {missing[0]}")  # not every broker does at once
+
+        failure, check = "the brokers did not say the ids of new topics", self._cluster.check
+        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.1, check=check)
+        return found
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         """Delete the topics, and the consumer groups named after them; one that is gone already is none."""
