@@ -52,7 +52,7 @@ def test_every_connection_sends(live: LiveLoad[EmbeddedCluster], connections: in
     scenario = crowd(connections, idle, processes)
     result, end_offsets = live.run(DRIVER, scenario, window_s=4, edge=count)
     sent = sound(result.sent, end_offsets)
-    assert sent.acked_in_window == pytest.approx(4 * connections, rel=0.1)
+    assert sent.due_in_window == pytest.approx(4 * connections, rel=0.02), "a slow machine catches up in the window"
     assert sent.crowd
     assert (sent.crowd.asked, sent.crowd.reached) == (connections + idle, connections + idle)
     assert most >= connections + idle, "while the load went on"
