@@ -25,7 +25,6 @@ from pathlib import Path
 import numpy as np
 
 from perfgate.catalogue.bases import PAPER
-from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claim import worst
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
@@ -36,6 +35,7 @@ from perfgate.judge.thresholds import largest_reach
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
 from perfgate.model.summary import centre
+from perfgate.model.usual import TIERS
 from perfgate.report.proposal import TOLERANCE as STATED
 from perfgate.report.results import load_run, recorded_measurement
 from tests.harness.build import flawed

@@ -16,7 +16,7 @@ from perfgate.judge.phrases import number
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.system import system_of
-from perfgate.report.next_steps import gate_command
+from perfgate.report.next_steps import gate_command, target_here
 from perfgate.report.results import load_run, recorded_shares_cores
 
 KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
@@ -152,9 +152,8 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
         name = scenario or next(iter(knees))
         raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(knees[name])}")
     if not sound:
-        raise ConfigurationError(
-            f"{run} measured no knee; one that does: {gate_command('--family', 'rate-ramp', '--rounds', '2')}"
-        )
+        ramp = gate_command("--family", "rate-ramp", "--rounds", "2", target=target_here(document))
+        raise ConfigurationError(f"{run} measured no knee; one that does: {ramp}")
     if len(sound) > 1 and not scenario:
         raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(sound)}")
     entry = sound[scenario or next(iter(sound))]

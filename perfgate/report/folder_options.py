@@ -40,6 +40,13 @@ def words_given() -> list[str]:
     return [word for pair in found for word in pair]
 
 
+def stated_target() -> str:
+    """Return the --target that pytest.ini states for the running command, and for others here; empty: none."""
+    context = click.get_current_context(silent=True)
+    stated = context.default_map if context else None
+    return str((stated or {}).get("target", ""))
+
+
 def profiles_in(thresholds: Path) -> dict[str, Profile]:
     """Return the stored profiles: none where the usual folder is not there yet. Raises ConfigurationError."""
     return load_profiles(thresholds) if thresholds != USUAL or thresholds.is_dir() else {}

@@ -12,6 +12,8 @@ from perfgate.model.command import command_line, without
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
 from perfgate.model.pages import page
 from perfgate.model.system import System, system_of
+from perfgate.model.usual import driver_option, tier_options
+from perfgate.report.folder_options import stated_target
 from perfgate.report.view import View
 
 USUAL_TARGET, USUAL_TIER = "embedded", "smoke"
@@ -31,10 +33,10 @@ def options_for(target: str = "", tier: str = USUAL_TIER, system: System = "kafk
     return tuple(word for option, (value, usual) in asked.items() if value != usual for word in (option, value))
 
 
-def target_of(document: Mapping[str, Any], usual: str = USUAL_TARGET) -> str:
+def target_of(document: Mapping[str, Any], usual: str) -> str:
     """Return --target of a recorded run; of one of real brokers its file is not known.
 
-    Empty where it can be left out: `usual` is what a run without it has, and a baseline has embedded brokers.
+    Empty where it can be left out: `usual` is what a command without it has.
     """
     kind = str(document["target"]["kind"])
     return "FILE.toml" if kind == "brokers" else "" if kind == usual == USUAL_TARGET else kind
@@ -57,6 +59,18 @@ def gate_command(*selection: str, target: str = "", tier: str = USUAL_TIER, syst
 def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = "kafka", *others: str) -> str:
     """Return the command that records thresholds of this target and tier; `others` are further options."""
     return command_line("baseline", *options_for(target, tier, system), *others)
+
+
+def recording_of(document: Mapping[str, Any], *others: str) -> str:
+    """Return the command that records thresholds from runs like this recorded one; `others` are further options."""
+    target, tier, system = target_here(document), document["tier"], system_of(document["target"])
+    as_there = (*driver_option(system, str(document["driver"])), *tier_options(tier))
+    return baseline_command(target, str(tier["name"]), system, *as_there, *others)
+
+
+def target_here(document: Mapping[str, Any]) -> str:
+    """Return --target of a recorded run for a command that is called here; empty where that has it anyway."""
+    return target_of(document, stated_target() or USUAL_TARGET)
 
 
 def to_do_line(
@@ -144,8 +158,7 @@ def next_steps(view: View) -> list[str]:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
         steps.append(f"Do not base a decision on this run: {why}.")
     if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
-        known = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
-        steps.append(f"Record thresholds of this machine: {view.recording or known}")
+        steps.append(f"Record thresholds of this machine: {view.recording or recording_of(document)}")
     if view.missing and document["profile"] and not document.get("reference"):
         words = "Judge" if document.get("profile_note") else "Or judge"
         pages = page("thresholds")

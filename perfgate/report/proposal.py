@@ -44,7 +44,7 @@ from perfgate.model.metrics import HOTTEST_P99, LAG, LAG_GROWTH, OWED, P99_BACK
 from perfgate.model.summary import centre
 from perfgate.model.system import system_of
 from perfgate.report.folder_options import ACCEPT, FOLDER, RESULTS, THRESHOLDS, in_changelog, profiles_in, words_given
-from perfgate.report.next_steps import baseline_command, target_of
+from perfgate.report.next_steps import recording_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
@@ -361,7 +361,7 @@ def show(
     if len(runs) < ENOUGH_RUNS:
         folders = {"--results": (results, "results"), "--thresholds": (thresholds, "thresholds")}
         given = [word for option, (one, usual) in folders.items() if one != Path(usual) for word in (option, str(one))]
-        recording = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]), *given)
+        recording = recording_of(like, *given)
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
     proposals = proposed(runs)

@@ -23,7 +23,8 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.pages import page
 from perfgate.model.summary import centre, metric_value
 from perfgate.model.system import SYSTEMS, System, release_of
-from perfgate.report.next_steps import gate_command
+from perfgate.model.usual import tier_options
+from perfgate.report.next_steps import gate_command, target_here
 from perfgate.report.results import load_run, note_once, recorded_measurements, recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
 from perfgate.report.terminal import Terminal, write_table
@@ -198,7 +199,8 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
     }
     for system, runs in found.items():
         if not runs:
-            missing = gate_command(tier=like["tier"]["name"], system=system)
+            tier = like["tier"]
+            missing = gate_command(*tier_options(tier), target=target_here(like), tier=tier["name"], system=system)
             raise ConfigurationError(
                 f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {missing}"
                 + _passed_over([one for one in documents if system_of(one["target"]) == system])

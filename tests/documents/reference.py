@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from perfgate.catalogue import bases
 from perfgate.fixtures.change_file import COMMANDS
-from perfgate.fixtures.command_line import PREFIX, TIERS, declarations
+from perfgate.fixtures.command_line import PREFIX, declarations
 from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
 from perfgate.fixtures.keys import INI, KEYS
 from perfgate.judge import bounds_files, thresholds
@@ -32,6 +32,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads import base
 from perfgate.model.metrics import METRICS
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System
+from perfgate.model.usual import TIERS
 from perfgate.systems.kafka.attached.described import KEYS as KAFKA_KEYS
 from perfgate.systems.kafka.attached.java_settings import SETTINGS
 from perfgate.systems.pulsar.attached.described import KEYS as PULSAR_KEYS

@@ -8,7 +8,6 @@ import pytest
 from perfgate.catalogue import pulsar
 from perfgate.catalogue.kafka import FAMILIES as CATALOGUE
 from perfgate.catalogue.kafka import SCENARIOS
-from perfgate.fixtures.command_line import DRIVERS
 from perfgate.fixtures.options import stored_profiles
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.threshold import required
@@ -24,6 +23,7 @@ from perfgate.judge.thresholds import (
 )
 from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario, Verdict, parted
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.usual import DRIVERS
 from perfgate.report.proposal import suggested_name
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.managed.containers import ContainersTarget

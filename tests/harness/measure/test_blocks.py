@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.catalogue.kafka import SCENARIOS
-from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.bounds_files import load_relations
 from perfgate.measure.plan import BLOCK_ROUND_S, blocks
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
+from perfgate.model.usual import TIERS
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT
 

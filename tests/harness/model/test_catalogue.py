@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from perfgate.catalogue.bases import PAPER, READING
 from perfgate.catalogue.kafka import FAMILIES, SCENARIOS
-from perfgate.fixtures.command_line import TIERS
 from perfgate.fixtures.plan import expected_seconds
 from perfgate.model import SAME_ZONE, TIER_NAMES, Change, ClusterSpec, FaultScenario, changed, parted, with_changes
 from perfgate.model.catalogue import family
 from perfgate.model.changes import LEGAL, PATHS, read_value
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.usual import TIERS
 from tests.harness.build import scenario
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT

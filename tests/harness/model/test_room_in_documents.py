@@ -10,11 +10,11 @@ import yaml
 
 from perfgate.catalogue.kafka import FAMILIES
 from perfgate.catalogue.pulsar import FAMILIES as PULSAR
-from perfgate.fixtures.command_line import TIERS
 from perfgate.fixtures.plan import expected_seconds
 from perfgate.measure.plan import at_most, most_bytes_at_a_time, most_bytes_written
 from perfgate.model import TIER_NAMES, Scenario
 from perfgate.model.catalogue import Family
+from perfgate.model.usual import TIERS
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.run_gate import ROOT
 

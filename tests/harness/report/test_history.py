@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import tomlkit
 from perfgate.judge.thresholds import load_profile
 from perfgate.model.command import command_line
 from perfgate.model.summary import centre
+from perfgate.model.usual import TIERS
 from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
 from perfgate.report.proposal import command as propose
@@ -198,7 +200,7 @@ def test_fewer_than_five_runs_are_not_accepted(
     tmp_path: Path, document: dict[str, Any], thresholds: Path, capsys: Any
 ) -> None:
     before = (thresholds / "mine.toml").read_text()
-    nightly = {**document, "tier": {**document["tier"], "name": "nightly"}}
+    nightly = {**document, "tier": asdict(TIERS["nightly"])}
     results = results_of(tmp_path, nightly, 4)
     assert run_propose("--results", results, "--thresholds", thresholds, "--accept") == 1
     where = ("--results", str(results), "--thresholds", str(thresholds))

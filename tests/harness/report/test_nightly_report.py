@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfgate.catalogue.kafka import FAMILIES
-from perfgate.fixtures.command_line import TIERS
 from perfgate.measure.faults.analysis import analyse
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
+from perfgate.model.usual import TIERS
 from perfgate.report.html import ALLURE, build_report
 from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture

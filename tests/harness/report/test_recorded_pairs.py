@@ -9,12 +9,12 @@ from unittest.mock import Mock
 import pytest
 
 from perfgate.fixtures.book import Book, recorded_pairs
-from perfgate.fixtures.command_line import TIERS
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import Comparison, Profile
 from perfgate.model.command import command_line
+from perfgate.model.usual import TIERS
 from perfgate.report.recorded_pairs import command, of_nothing
 from perfgate.report.results import comparison_entry, load_run, recorded_comparisons, recorded_measurements
 from tests.harness.called import called

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.fixtures.command_line import driver_option
 from perfgate.model import Effect, Outcome, Verdict
 from perfgate.model.command import program
+from perfgate.model.usual import driver_option
 from perfgate.report.next_steps import alone, options_for, to_do_line
 from perfgate.report.terminal import fitting, summary_line, write_table
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
