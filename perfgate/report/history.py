@@ -266,7 +266,6 @@ def _started_before(line: bytes, day: date) -> bool:
 @click.command(epilog="Example: kafka-perf-gate history --prune-before 2026-01-31")
 @click.option(
     "--history",
-    "path",
     type=click.Path(path_type=Path),
     metavar="FILE",
     default=f"results/{FILE}",
@@ -274,22 +273,22 @@ def _started_before(line: bytes, day: date) -> bool:
     help="The runs, a line each.",
 )
 @click.option("--prune-before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Remove older runs first.")
-def command(path: Path, prune_before: datetime | None) -> int:
+def command(history: Path, prune_before: datetime | None) -> int:
     """Show the runs so far and what has drifted; draw them.
 
     The picture is history.html beside the file.
     """
-    if not path.exists():
-        print(f"{path} does not exist; each run of the gate adds to it", file=sys.stderr)
+    if not history.exists():
+        print(f"{history} does not exist; each run of the gate adds to it", file=sys.stderr)
         return 2
     if prune_before:
-        print(f"{prune(path, prune_before.date())} run(s) removed")
-    entries = load(path)
+        print(f"{prune(history, prune_before.date())} run(s) removed")
+    entries = load(history)
     for entry in entries[-20:]:
         verdicts = ", ".join(f"{name} {row['verdict']}" for name, row in entry["rows"].items())
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
-    drawn = path.with_name(PAGE)
+    drawn = history.with_name(PAGE)
     from perfgate.report.history_page import page  # which imports this module
 
     drawn.write_text(page(entries), encoding="utf-8", errors="replace")

@@ -303,17 +303,21 @@ def updated(
 @RESULTS
 @THRESHOLDS
 @click.option(
-    "--run", type=FOLDER, metavar="DIR", help="The run to take others like.  [default: the newest, results/latest]"
+    "--run",
+    "like",  # no "run", of which pytest.ini states one: it would be of another folder than --results
+    type=FOLDER,
+    metavar="DIR",
+    help="The run to take others like.  [default: the newest, results/latest]",
 )
 @click.option(
     "--profile", metavar="NAME", help="File to propose for.  [default: the profile that matches, else its name]"
 )
 @ACCEPT
 @click.option("--because", default="", metavar="TEXT", help=BECAUSE_HELP)
-def command(results: Path, thresholds: Path, run: Path | None, profile: str | None, accept: bool, because: str) -> int:
+def command(results: Path, thresholds: Path, like: Path | None, profile: str | None, accept: bool, because: str) -> int:
     """Show what the recorded runs would change in thresholds/."""
     try:
-        path = (run or results / "latest") / "run.json"
+        path = (like or results / "latest") / "run.json"
         if not path.exists():
             raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
         newest = load_run(path)
