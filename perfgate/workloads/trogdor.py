@@ -188,6 +188,14 @@ def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, flo
     return [(size, size - int(generator.get("padding", 0)) if kind in RANDOM else 0, 1.0)]
 
 
+def _deviations(generator: Mapping[str, Any]) -> Iterator[str]:
+    """Yield by how many bytes sizes of values deviate from their mean, as each generator that has it states it."""
+    for one in generator.get("components", ()):
+        yield from _deviations(one.get("component", {}))
+    if deviation := generator.get("messageSizeDeviation"):
+        yield f"messageSizeDeviation {deviation} of {generator.get('messageSizeAverage')} B"
+
+
 def _keyed(spec: _Produce) -> bool:
     return (spec.keyGenerator or {}).get("type") != "null"
 
@@ -199,12 +207,12 @@ def _transaction_ms(spec: _Produce | None, where: str) -> float:
     stated = spec.transactionGenerator
     if stated.get("type") == "uniform" and isinstance(stated.get("messagesPerTransaction"), int):
         open_ms = 1e3 * int(stated["messagesPerTransaction"]) / spec.targetMessagesPerSec
-    elif stated.get("type") == "timeInterval" and isinstance(stated.get("intervalMs"), int):
-        open_ms = float(stated["intervalMs"])
+    elif stated.get("type") == "interval" and isinstance(stated.get("transactionIntervalMs"), int):
+        open_ms = float(stated["transactionIntervalMs"])
     else:
         raise ConfigurationError(
-            f"{where}: transactionGenerator {dict(stated)}; legal: uniform with messagesPerTransaction, timeInterval "
-            "with intervalMs"
+            f"{where}: transactionGenerator {dict(stated)}; legal: uniform with messagesPerTransaction, interval "
+            "with transactionIntervalMs"
         )
     return min(max(open_ms, 1.0), float(MOST_TRANSACTION_MS))
 
@@ -227,6 +235,8 @@ def _notes(
         yield "activeTopics.partitionAssignments: the cluster chooses where replicas lie"
     if scenario.sizes:
         yield f"valueGenerator: records of several sizes are random bytes, {LEAST_BYTES} at least"
+    for deviation in _deviations(spec.valueGenerator or {}):
+        yield f"valueGenerator: {deviation}: all these records have the mean size here"
     if isinstance(spec, _Produce):
         if not spec.useConfiguredPartitioner:
             yield "keyGenerator: no keys: Trogdor goes through the partitions one by one, the client picks them here"

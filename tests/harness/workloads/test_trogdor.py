@@ -19,6 +19,7 @@ PLAIN: dict[str, Any] = {
     "maxMessages": 500,
     "activeTopics": {"foo[1-3]": {"numPartitions": 4, "replicationFactor": 1}},
 }
+GAUSSIAN = {"type": "gaussianTimestampRandom", "messageSizeAverage": 300, "messageSizeDeviation": 100}
 ROUND_TRIP = {**PLAIN, "class": trogdor.ROUND_TRIP, "clientNode": "node0", "producerNode": None}
 
 
@@ -86,15 +87,28 @@ def test_values(generator: dict[str, Any], codec: str, record_bytes: int, payloa
     ("generator", "open_ms"),
     [
         ({"type": "uniform", "messagesPerTransaction": 50}, 500),
-        ({"type": "timeInterval", "intervalMs": 200}, 200),
+        ({"type": "interval", "transactionIntervalMs": 200}, 200),
         ({"type": "uniform", "messagesPerTransaction": 10_000}, 30_000),
     ],
 )
 def test_transactions(generator: dict[str, Any], open_ms: float) -> None:
+    """The names that Trogdor has for an interval were refused."""
     workload = made(transactionGenerator=generator)
     assert workload.scenario.transaction_ms == open_ms
     assert dict(workload.scenario.producer)["enable.idempotence"] == "true"
     assert f"transactionGenerator: each transaction is open for {open_ms:g} ms" in workload.notes
+
+
+@pytest.mark.parametrize(
+    "generator", [GAUSSIAN, {"type": "randomComponent", "components": [{"percent": 100, "component": GAUSSIAN}]}]
+)
+def test_a_distribution_of_sizes_that_is_not_kept_is_noted(generator: dict[str, Any]) -> None:
+    """Records of one size took its place without a word."""
+    workload = made(valueGenerator=generator)
+    assert (workload.scenario.record_bytes, workload.scenario.sizes) == (300, None)
+    (note,) = (note for note in workload.notes if note.startswith("valueGenerator: "))
+    assert note == "valueGenerator: messageSizeDeviation 100 of 300 B: all these records have the mean size here"
+    assert not any("messageSizeDeviation" in note for note in made().notes)
 
 
 @pytest.mark.parametrize(
