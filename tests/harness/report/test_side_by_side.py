@@ -213,6 +213,9 @@ from tests.harness.called import called
 given = dict(word.partition("=")[::2] for word in sys.argv[1:])
 with open({log!r}, "a") as log:
     print(*sys.argv[1:], file=log)
+if "--list-scenarios" in given:
+    print("of", given["--system"])
+    sys.exit(2 * (given["--system"] == {refuses!r}))
 run = json.loads(pathlib.Path({folder!r}, given["--system"] + ".json").read_text())
 path = pathlib.Path(given["--results"], run["run_id"], "run.json")
 path.parent.mkdir(parents=True)
@@ -233,11 +236,11 @@ def test_both_systems_are_measured_one_after_the_other(
     for run, system in zip(sides({**document, "replay_of": None}), ("kafka", "pulsar"), strict=True):
         (tmp_path / f"{system}.json").write_text(json.dumps(run))
     log = tmp_path / "log.txt"
-    script = FAKE.format(log=str(log), folder=str(tmp_path), code=code)
+    script = FAKE.format(log=str(log), folder=str(tmp_path), code=code, refuses="")
     given = ["--tier=smoke", f"--results={tmp_path / 'results'}", "--rounds=5"]
     monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
     assert called(command.command, *given) == ends
-    asked = log.read_text().splitlines()
+    asked = [line for line in log.read_text().splitlines() if not line.endswith(" --list-scenarios")]
     assert len(asked) == (1 if ends else 2), "a run that was refused ends it"
     assert "--system=kafka --tier=smoke" in asked[0]
     assert "--family latency" in asked[0]
@@ -245,6 +248,56 @@ def test_both_systems_are_measured_one_after_the_other(
     shown = capfd.readouterr()
     assert ("batch-1k" in shown.out) is not ends
     assert ("ended with exit code 2" in shown.err) is bool(ends)
+
+
+def test_what_one_system_refuses_is_measured_of_neither(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka was measured first, and then Pulsar refused an option of Kafka."""
+    log = tmp_path / "log.txt"
+    script = FAKE.format(log=str(log), folder=str(tmp_path), code=0, refuses="pulsar")
+    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    assert called(command.command, f"--results={tmp_path}", "--kafka-version=4.2.0") == 2
+    assert all(line.endswith(" --list-scenarios") for line in log.read_text().splitlines())
+    assert capfd.readouterr().err.endswith("of pulsar\nnot side by side: no run of pulsar can be made so\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--set record.bytes=512", "--set makes a run that is none of the gate as it stands: leave it out"),
+        ("--relations-only", "--relations-only makes a run"),
+        ("--broker-cpus=2", "--broker-cpus makes a run"),
+        ("--target=staging.toml", "the brokers of staging.toml are of one system: --target embedded starts both here"),
+    ],
+)
+def test_what_cannot_stand_side_by_side_is_refused_before_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, words: str
+) -> None:
+    """Both systems were measured, and no run of these could be shown."""
+    monkeypatch.setattr(command, "GATE", ("/nowhere/gate",))
+    assert called(command.command, f"--results={tmp_path}", *option.split()) == 2
+    assert f"not side by side: {words}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--list-scenarios"])
+def test_a_look_shows_no_recorded_runs_as_its_result(
+    tmp_path: Path,
+    document: dict[str, Any],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+) -> None:
+    """The table of the newest recorded runs followed, as if it were of this command."""
+    for run in sides(document):
+        left(tmp_path, run)
+    script = "import sys; print('plan of', sys.argv[1])"
+    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    assert called(command.command, f"--results={tmp_path}", option) == 0
+    shown = capfd.readouterr().out
+    assert "plan of --system=kafka\nplan of --system=pulsar\n" in shown
+    assert "nothing was measured" in shown
+    assert "batch-1k" not in shown
 
 
 def test_every_family_that_is_measured_is_of_both_systems() -> None:
