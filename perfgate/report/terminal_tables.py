@@ -11,7 +11,6 @@ from perfgate.judge.faults.rules import usual_latency_s
 from perfgate.judge.noise import machine_doubts
 from perfgate.judge.phrases import number
 from perfgate.model import FAULTS, Measurement, Outcome, Profile
-from perfgate.model.command import command_line
 from perfgate.model.faults import FaultScenario, Figures
 from perfgate.model.metrics import OWED, P99_BACK, PHASE_CPU, PHASE_LATENCY, ROLES
 from perfgate.model.summary import metric_value
@@ -83,8 +82,11 @@ def kind_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     return notes
 
 
-def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None) -> str:
-    """Return that scenarios with a fault have no stored outage; empty when all have."""
+def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None, recording: str) -> str:
+    """Return that scenarios with a fault have no stored outage; empty when all have.
+
+    `recording`: the command that records thresholds for such runs.
+    """
     stored = profile.thresholds if profile else {}
     without = [
         name for name, *_ in _with_fault(measurements) if not any(t.metric.name == OUTAGE for t in stored.get(name, ()))
@@ -93,8 +95,7 @@ def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None
         return ""
     return (
         f"note: no outage is stored for {len(without)} of these scenarios: it was held against the most that the "
-        "brokers' settings predict (expected), which sees no smaller loss; "
-        f"{command_line('baseline')} stores what is usual"
+        f"brokers' settings predict (expected), which sees no smaller loss; {recording} stores what is usual"
     )
 
 

@@ -74,10 +74,10 @@ def test_a_leader_that_was_not_in_sync_is_red(kind: str, config: dict[str, str],
 
 def test_a_row_without_a_stored_outage_says_so() -> None:
     taken = {"kill-leader": measured(faulty(), history())}
-    assert "no outage is stored for 1 of these scenarios" in outage_note(taken, None)
-    assert "1 of these" in outage_note(taken, profile(threshold("recovery_s", 9.0, name="kill-leader")))
-    assert outage_note(taken, profile(threshold("outage_s.max", 8.0, name="kill-leader"))) == ""
-    assert outage_note({"batch-1k": measurement([1000, 1010])}, None) == ""
+    assert "no outage is stored for 1 of these scenarios" in outage_note(taken, None, "baseline")
+    assert "1 of these" in outage_note(taken, profile(threshold("recovery_s", 9.0, name="kill-leader")), "baseline")
+    assert outage_note(taken, profile(threshold("outage_s.max", 8.0, name="kill-leader")), "baseline") == ""
+    assert outage_note({"batch-1k": measurement([1000, 1010])}, None, "baseline") == ""
 
 
 def with_rounds(metric: str, *values: float | None) -> Measurement:
