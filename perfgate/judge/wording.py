@@ -43,7 +43,7 @@ NEXT_STEP = {
         "the brokers failed, which no figure can be worse than: read their logs (beside run.json), then {again}; what "
         "the load generator or the machine does is INVALID instead"
     ),
-    Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
+    Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again {more}",
     Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
     Verdict.MISSING: "{lacks}; record it: {baseline} ({page})",
 }
@@ -59,7 +59,7 @@ class Again:
 
     `recording`: those that a baseline takes.
     `selection`: options that select only what a message is about; `driver`: its option where it is not the system's
-    usual one; `rounds`: of this run.
+    usual one; `rounds`: of this run. `with_fault`: it is of scenarios that are declared with their number of rounds.
     """
 
     given: tuple[str, ...] = ()
@@ -67,6 +67,7 @@ class Again:
     selection: tuple[str, ...] = ()
     driver: tuple[str, ...] = ()
     rounds: int = 0
+    with_fault: bool = False
 
     def command(self, usual: Sequence[str], *options: str) -> str:
         """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
@@ -309,10 +310,12 @@ def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again, profile: Pr
         return ""
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
     step = NEXT_STEP_WARMING if warming else NEXT_STEP[outcome.verdict]
-    rounds = max(MORE_ROUNDS, 2 * asked.rounds)
+    rounds, again = max(MORE_ROUNDS, 2 * asked.rounds), asked.command(usual)
     return step.format(
-        again=asked.command(usual),
-        more=asked.command(usual, "--rounds", str(rounds)),
+        again=again,
+        more=f"({again})"
+        if asked.with_fault
+        else f"with more rounds ({asked.command(usual, '--rounds', str(rounds))})",
         longer=asked.command(usual, "--broker-warmup", "300"),
         lacks=lacks_limits(profile),
         baseline=command_line("baseline", *asked.recording),

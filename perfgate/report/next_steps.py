@@ -82,6 +82,7 @@ def to_do_line(
     names: Collection[str],
     rounds: int,
     on_that_machine: bool,
+    with_fault: Collection[str] = (),
     driver: Sequence[str] = (),
 ) -> str:
     """Return what to do now, in one line: of the worst verdict, with the command for it.
@@ -89,7 +90,8 @@ def to_do_line(
     `given`: options of another run like this one; `recording`: those that a baseline of it takes.
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
     are. `rounds`: of this run. `driver`: its option where it is not the usual one.
-    `on_that_machine`: the run was recorded, perhaps elsewhere.
+    `on_that_machine`: the run was recorded, perhaps elsewhere. `with_fault`: names of those whose declaration says how
+    many rounds they have.
     """
     worst: list[tuple[str, Sequence[str], Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
     worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), one) for name, one in relations.items()]
@@ -99,7 +101,7 @@ def to_do_line(
     if not worst:
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
-    longer = ("--rounds", str(max(MORE_ROUNDS, 2 * rounds)))
+    longer = () if outcome.name in with_fault else ("--rounds", str(max(MORE_ROUNDS, 2 * rounds)))
     again, more = (
         command_line("gate", *without(given, (*driver, *options)), *selection, *driver, *options)
         for options in ((), longer)

@@ -16,6 +16,7 @@ from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement
 from perfgate.model.command import command_line, program
 from perfgate.model.judged import SEVERITY, Effect, severity
 from perfgate.report.allure_results import _headline
+from perfgate.report.next_steps import to_do_line
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import not_valid_notes, scenario_rows, unavailable_notes
 from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
@@ -457,3 +458,14 @@ def test_rows_on_different_clusters_need_not_have_as_many_rounds() -> None:
         relation(1.2), {"fast": elsewhere([2000, 2000, 2000], "fast"), "slow": measurement([1000, 1000], "slow")}
     )
     assert outcome.verdict is Verdict.PASS
+
+
+def test_no_more_rounds_are_advised_where_the_declaration_says_how_many_faults_there_are() -> None:
+    """--rounds 30 was, for a scenario of five faults, and measured five."""
+    unsure = replace(judge_scenario(measurement([700, 710, 690]), profile(RATE, CPU)), verdict=Verdict.INCONCLUSIVE)
+    again = Again(given=("--tier", "full"), with_fault=True)
+    told = scenario_message(unsure, measurement([700, 710, 690]), profile(RATE, CPU), again)
+    assert f"quiet it and run again ({program()} gate --tier full -k batch-1k)" in told
+    names = ["batch-1k"]
+    line = to_do_line([unsure], {}, (), (), names=names, rounds=15, on_that_machine=False, with_fault=names)
+    assert line.endswith(f"quiet the machine, then {program()} gate -k batch-1k")
