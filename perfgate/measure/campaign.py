@@ -90,11 +90,11 @@ class Campaign:
         return known if len(known) == len(found) else None
 
     def _faults_before(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
-        """Those of the scenarios that the interrupted run measured; each had its brokers to itself."""
+        """Those of the scenarios whose rounds the interrupted run had all measured, alone or in turns with others."""
         found = {
             scenario.name: self._earlier(scenario, scenario.families)
             for scenario in scenarios
-            if {scenario.name} in self.earlier_blocks
+            if any(scenario.name in block for block in self.earlier_blocks)
         }
         return {name: one for name, one in found.items() if one is not None}
 

@@ -143,6 +143,8 @@ def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
     if r.failover is None or not path.exists():
         return r
     failover, metrics, accounting = analyse(recall(path))
+    if "lost_records" not in r.metrics:  # its log was not read to the end, nor is the one in the history
+        failover, metrics = without_integrity(failover, metrics)
     known = {name: value for name, value in r.metrics.items() if name not in MAY_LACK}
     failover = replace(failover, session_s=r.failover.session_s)
     return replace(r, failover=failover, metrics={**known, **metrics}, accounting=accounting)

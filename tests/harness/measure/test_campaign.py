@@ -238,7 +238,10 @@ def test_faults_that_were_measured_before_a_run_was_broken_off_are_kept_and_cont
         first.measure(rows[0])
     assert (kept, list(first.measured)) == ([1, 2], ["fault-0", "fault-1"])
     second = campaign_of()
-    second.earlier, second.earlier_blocks = earlier(first), {frozenset({f"fault-{n}"}) for n in range(3)}
+    second.earlier, second.earlier_blocks = (
+        earlier(first),
+        {frozenset({"fault-0", "fault-3"}), frozenset({"fault-1", "fault-2"})},
+    )
     done.clear()
     assert second.measure(rows[0]) is first.measured["fault-0"]
     assert done == ["fault-2", "fault-3"], "the third had begun, and was not measured"

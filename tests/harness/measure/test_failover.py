@@ -12,7 +12,7 @@ from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault, took_over
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import unmeasured
-from perfgate.measure.faults.analysis import analyse, judged_again
+from perfgate.measure.faults.analysis import analyse, judged_again, without_integrity
 from perfgate.measure.faults.history import Written, history_path, keep, recall
 from perfgate.model import (
     ClusterSpec,
@@ -378,6 +378,19 @@ def test_what_an_analysis_leaves_out_is_not_taken_from_the_one_before(tmp_path: 
     assert again.failover is not None
     assert again.failover.session_s == 18.0
     assert "controller_changes" not in again.metrics
+
+
+def test_a_log_that_was_not_read_to_its_end_loses_nothing_when_it_is_analysed_again(tmp_path: Path) -> None:
+    """The round was not valid; its replay had each record lost that had not been read."""
+    taken = measured(faulty(), history(lose=20))
+    keep(history_path(tmp_path, "kill-leader", 1), history(lose=20))
+    assert taken.rounds[0].failover is not None
+    failover, metrics = without_integrity(taken.rounds[0].failover, taken.rounds[0].metrics)
+    unread = replace(taken.rounds[0], metrics=metrics, failover=failover)
+    (again,) = judged_again(replace(taken, rounds=(unread,)), tmp_path).rounds
+    assert "lost_records" not in again.metrics
+    assert again.failover is not None
+    assert again.failover.integrity["lost"] == 0
 
 
 def test_the_timeline_shows_what_was_acknowledged_and_what_was_done() -> None:
