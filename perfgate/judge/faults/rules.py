@@ -306,11 +306,15 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
 
 
 def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """A judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
-    metric = CATCH_UP if scenario.fault.about.leaves_unread else DRAINED
-    read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
-    never = sum(metric not in r.metrics for r in read)
-    if not never:
+    """A judgement when consumers were still behind when the load ended: in doubt where it ended too early.
+
+    Those that stayed away may catch up once and fall behind again.
+    """
+    for metric in (CATCH_UP, DRAINED) if scenario.fault.about.leaves_unread else (DRAINED,):
+        read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
+        if never := sum(metric not in r.metrics for r in read):
+            break
+    else:
         return []
     lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
     expected = expected_receiving(scenario, usual_latency_s(measurement), told_session_s(measurement))

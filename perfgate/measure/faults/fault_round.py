@@ -27,6 +27,7 @@ from perfgate.measure.faults.flaws import (
     brokers_served_too_little,
     failed_before,
     late_before,
+    never_served,
     not_given,
     not_redelivered,
     schedule_delay_s,
@@ -145,6 +146,7 @@ def fault_round(
         *stayed(scenario, metrics),
         *not_redelivered(scenario, written, metrics),
         *not_given(scenario, metrics),
+        *never_served(scenario, written),
         *late_before(schedule_delay_s(written)),
     ]
     early = failed_before(scenario, written)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from perfgate.load.history import Rows
 from perfgate.measure.faults.history import Written
 from perfgate.measure.faults.outage import Times, in_spite_of_s
-from perfgate.measure.faults.reading import MISSED, kept_s
+from perfgate.measure.faults.reading import MISSED, first_group, kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
 from perfgate.model.delivery import ERROR_CODES, is_promised
-from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
+from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages, joining
 from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
 from perfgate.model.metrics import PHASES
@@ -154,6 +154,24 @@ def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Do
         return ()
     text = f"the group was never given {missed:,.0f} acknowledged records, though it was given later ones"
     return (Doubt(kind=FAILED, whose="brokers", text=text),)
+
+
+def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]:
+    """Return the doubts of members that joined the group and were not given any record until the load ended.
+
+    There is a partition for each (:func:`perfgate.model.faults.cannot_rebalance`); that the others read on hides it.
+    """
+    consumers, receipts = scenario.consumers, first_group(written)
+    if consumers is None:
+        return ()
+    numbers = range(consumers.processes, consumers.processes + len(joining(scenario)))
+    own = {number + 1: receipts[number * consumers.threads :][: consumers.threads] for number in numbers}
+    texts = [
+        f"consumer {number} joined its group and was never given a record, though there is a partition for it"
+        for number, of_threads in own.items()
+        if of_threads and not any(map(len, of_threads))
+    ]
+    return tuple(Doubt(kind=FAILED, whose="brokers", text=text) for text in texts)
 
 
 def not_redelivered(scenario: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:

@@ -103,6 +103,23 @@ def test_records_that_are_passed_over_are_broken(tmp_path: Path, monkeypatch: py
     assert not whole.flaws
 
 
+@pytest.mark.parametrize(
+    ("starved", "expected"), [((), Verdict.PASS), ((2,), Verdict.BROKEN), ((2, 3), Verdict.BROKEN)]
+)
+def test_a_member_that_joins_and_is_given_nothing_is_broken(
+    starved: tuple[int, ...], expected: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that stayed read on, so that nothing was missing: PASS, with one member left of two."""
+    (receipts,) = idle().receipts
+    members = [receipts[:0] if number in starved else receipts[number::4] for number in range(4)]
+    members[0] = np.concatenate([members[0], *(receipts[number::4] for number in starved)])
+    written = replace(idle(), receipts=members)
+    found = a_round(written, tmp_path, monkeypatch, row=ROLLING)
+    outcome = judge_scenario(Measurement(scenario=ROLLING, rounds=(found,), rtt_ms={}), None)
+    assert outcome.verdict is expected
+    assert all(f"consumer {number + 1} joined" in " ".join(outcome.reasons) for number in starved)
+
+
 def test_only_what_brokers_promise_to_keep_is_asked_for() -> None:
     """With acks=1 a log may be cut back behind what was given; of assigned partitions the client itself tells."""
     metrics = {"missed_records": 3.0}

@@ -240,3 +240,17 @@ def test_what_time_alone_does_is_asked_of_a_window_of_its_own(kind: str, edges: 
     assert during.count("edge") == edges
     assert edges == 0 or (during[0], during[-1]) == ("edge", "edge")
     assert len(during) > edges, "the load went on meanwhile"
+
+
+@pytest.mark.parametrize("parts_before", [8, 15, 18, 22])
+def test_a_step_grows_wherever_it_lies(parts_before: int) -> None:
+    """Memory that doubled after 18 of 30 parts had grown by nothing: fewer than half of the pairs have a slope."""
+    found = growth([1.0] * parts_before + [2.0] * (30 - parts_before))
+    assert found is not None
+    assert found >= 2.0
+    bad = growth([1.0] * 29 + [9.0])
+    assert bad == 1.0, "a single bad value is no step"
+
+
+def test_few_parts_have_a_line_alone() -> None:
+    assert growth([1.0, 1.0, 1.0, 1.0, 9.0]) == 1.0

@@ -64,6 +64,21 @@ def test_what_was_unread_is_counted_and_so_is_the_time_to_read_it() -> None:
     assert failover.unread[-1] < RATE
 
 
+def test_consumers_that_catch_up_and_fall_behind_again_have_not_kept_up() -> None:
+    """They had been up with the brokers once: what one partition lacked at the end was no tail to be counted."""
+    written = away()
+    (receipts,) = written.receipts
+    since = FAULT + AWAY + DRAIN + 3
+    behind = replace(written, receipts=[receipts[(receipts["partition"] != 0) | (receipts["at"] < since)]])
+    metrics = analyse(behind)[1]
+    assert "catch_up_s" in metrics
+    assert "lag_drained_s" not in metrics
+    assert judge_scenario(taken(written), None).verdict is Verdict.PASS
+    outcome = judge_scenario(taken(behind), None)
+    assert outcome.verdict in (Verdict.REGRESSED, Verdict.INCONCLUSIVE)
+    assert any("had not caught up when the load ended" in one.reason for one in outcome.judgements)
+
+
 def test_what_unread_records_cost_those_who_send_is_told_apart_from_the_catching_up() -> None:
     """That unread data slows nobody down is what is published; only the second of catching up had figures."""
     written = away()
