@@ -193,6 +193,30 @@ def test_java_properties_are_translated(tmp_path: Path) -> None:
     assert "ter2-java" not in repr(target)
 
 
+def test_a_mechanism_in_the_table_wins_over_the_file_s_by_either_of_its_names(tmp_path: Path) -> None:
+    """By the Java client's name it lost: clients logged in by PLAIN, with the password that was meant for SCRAM."""
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="gate" password="hunter2-java";\n'
+    )
+    text = LEAST + '[client]\n"properties-file" = "client.properties"\n"sasl.mechanism" = "SCRAM-SHA-512"\n'
+    for stated in (text, text.replace("sasl.mechanism", "sasl.mechanisms")):
+        client = described(tmp_path, stated).client
+        assert [pair for pair in client if "mechanism" in pair[0]] == [("sasl.mechanisms", "SCRAM-SHA-512")]
+    assert "sasl.mechanism and sasl.mechanisms are two names of one setting" in refused(
+        tmp_path, f'{text}"sasl.mechanisms" = "PLAIN"\n'
+    )
+
+
+@pytest.mark.parametrize(("java_s", "both"), [("5000", "5000"), (" 900000 ", "300000"), ("0", "10")])
+def test_java_s_time_for_an_answer_is_how_long_clients_wait_for_it(tmp_path: Path, java_s: str, both: str) -> None:
+    """Clients waited for 60 s, whatever the file stated."""
+    (tmp_path / "client.properties").write_text(f"request.timeout.ms={java_s}\n")
+    client = dict(described(tmp_path, LEAST + '[client]\n"properties-file" = "client.properties"\n').client)
+    assert (client["socket.timeout.ms"], client["request.timeout.ms"]) == (both, both)
+
+
 def test_oauth_is_librdkafkas_oidc() -> None:
     found = java(
         sasl__mechanism="OAUTHBEARER",

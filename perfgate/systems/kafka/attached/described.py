@@ -80,6 +80,7 @@ OF_BROKERS = "cluster: DescribeConfigs, AlterConfigs (dynamic settings of broker
 OF_FAULTS = "cluster: DescribeConfigs (the session of the brokers, which outages are held against)"
 CLIENT_ID = "kafka-perf-gate"
 """The suite's clients unless the file says otherwise: a quota can be put on it."""
+MECHANISM, ALIAS = "sasl.mechanisms", "sasl.mechanism"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,6 +169,10 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
                 "socket.*, client.id and the like); what a producer or consumer does is the scenario's: --set "
                 f"producer.{name}=VALUE, or a change file for --compare"
             )
+    if ALIAS in values:  # of two names in one client librdkafka takes the last one, and the file has the other one
+        if values.get(MECHANISM, values[ALIAS]) != values[ALIAS]:
+            raise ConfigurationError(f"[client] {ALIAS} and {MECHANISM} are two names of one setting: state one")
+        values[MECHANISM] = values.pop(ALIAS)
     for name in (one for one in (*INSIDE, *NAMES_A_FILE) if one in values):
         if not Path(str(values[name])).exists() and (beside := folder / str(values[name])).exists():
             values[name] = str(beside)  # as every other path of the file
@@ -176,6 +181,15 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
         for name, value in {"client.id": CLIENT_ID, **found.settings, **values}.items()
     }
     return client, tuple(f"{location}: {note}" for note in found.notes)
+
+
+def _as_compared(name: str, value: str) -> str:
+    """Return what says how safe a connection is as this package compares it: librdkafka takes other spellings, too."""
+    if name == VERIFICATION and value.lower() in NO:
+        return "false"
+    if name == NAMES_CHECK:
+        return value.strip().lower()
+    return value.strip() if name == "security.protocol" else value
 
 
 def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, Any], *, insecure: bool) -> None:
