@@ -45,6 +45,10 @@ def test_a_password_or_token_is_not_sent_in_clear_text_unasked(
     client = f'[client]\n{CLEAR}"sasl.mechanisms" = "{mechanism}"\n'
     path.write_text(FILE + client)
     if refused_it:
+        path.write_text((FILE + client).replace("SASL_PLAINTEXT", " SASL_PLAINTEXT"))  # librdkafka drops that blank
+        with pytest.raises(ConfigurationError, match=r"in clear text: use SASL_SSL.*insecure = true at the top"):
+            load_target(path, lambda stores: {})
+        path.write_text(FILE + client)
         with pytest.raises(ConfigurationError, match=r"in clear text: use SASL_SSL.*insecure = true at the top"):
             load_target(path, lambda stores: {})
         for elsewhere in (f"{client}insecure = true\n{FILE}", f"{FILE}insecure = true\n{client}"):
@@ -70,6 +74,27 @@ def test_what_a_connection_does_not_make_sure_of_is_told(tmp_path: Path, client:
     found = load_target(path, lambda stores: {}).weaknesses
     assert bool(found) is bool(words)
     assert words in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "as_known"),
+    [
+        ('"enable.ssl.certificate.verification" = 0', "certificates are not verified", "false"),
+        ('"enable.ssl.certificate.verification" = "F"', "certificates are not verified", "false"),
+        ('"enable.ssl.certificate.verification" = "False"', "certificates are not verified", "false"),
+        ('"ssl.endpoint.identification.algorithm" = "NONE"', "host names in the brokers'", "none"),
+        ('"ssl.endpoint.identification.algorithm" = " None"', "host names in the brokers'", "none"),
+    ],
+)
+def test_a_check_that_is_switched_off_by_another_spelling_is_told_too(
+    tmp_path: Path, line: str, words: str, as_known: str
+) -> None:
+    """librdkafka switched it off, the run said nothing, and the diagnosis of TLS blamed a check that was not made."""
+    path = tmp_path / "target.toml"
+    path.write_text(f'{FILE}[client]\n"security.protocol" = "SSL"\n{line}\n')
+    found = load_target(path, lambda stores: {})
+    assert words in "".join(found.weaknesses)
+    assert dict(found.client)[line.split('"')[1]] == as_known
 
 
 @pytest.mark.parametrize(

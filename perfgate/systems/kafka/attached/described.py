@@ -81,6 +81,9 @@ OF_FAULTS = "cluster: DescribeConfigs (the session of the brokers, which outages
 CLIENT_ID = "kafka-perf-gate"
 """The suite's clients unless the file says otherwise: a quota can be put on it."""
 MECHANISM, ALIAS = "sasl.mechanisms", "sasl.mechanism"
+VERIFICATION, NAMES_CHECK = "enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"
+NO = ("0", "f", "false")
+"""What librdkafka takes for false, in any case."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,9 +111,9 @@ class DescribedTarget(Described):
             if stated and part not in protocol.split("_"):
                 found.append(f"{stated} and the like have no effect: security.protocol is {protocol.upper()}")
         if protocol in ("ssl", "sasl_ssl"):
-            if client.get("enable.ssl.certificate.verification", "true").lower() == "false":
+            if client.get(VERIFICATION) == "false":
                 found.append("the brokers' certificates are not verified: whoever answers there is believed")
-            elif client.get("ssl.endpoint.identification.algorithm", "https") == "none":
+            elif client.get(NAMES_CHECK) == "none":
                 found.append("the host names in the brokers' certificates are not verified")
         return tuple(found)
 
@@ -177,7 +180,7 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
         if not Path(str(values[name])).exists() and (beside := folder / str(values[name])).exists():
             values[name] = str(beside)  # as every other path of the file
     client = {
-        name: as_stated(name, value, elsewhere=is_elsewhere(table.get(name)))
+        name: as_stated(name, _as_compared(name, value), elsewhere=is_elsewhere(table.get(name)))
         for name, value in {"client.id": CLIENT_ID, **found.settings, **values}.items()
     }
     return client, tuple(f"{location}: {note}" for note in found.notes)
