@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window
-from perfgate.model import Load, Scenario, TopicSpec, settings
+from perfgate.model import Load, Scenario, Settings, TopicSpec, settings
 from perfgate.model.load import LoadSpec
 from perfgate.systems.kafka.load import clients
 from perfgate.systems.kafka.load.librdkafka import producers_of
@@ -26,11 +26,16 @@ TRANSACTED = replace(
 )
 
 
-def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "20261123T000000Z-abcd") -> dict[str, Any]:
+def request(
+    row: Scenario = TRANSACTED,
+    bootstrap: str = "",
+    run_id: str = "20261123T000000Z-abcd",
+    security: Settings = (),
+) -> dict[str, Any]:
     spec = LoadSpec(
         scenario=row,
         bootstrap=bootstrap,
-        security=(),
+        security=security,
         topic="t",
         run_id=run_id,
         seed=1,

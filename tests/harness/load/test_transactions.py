@@ -72,6 +72,19 @@ def test_a_transaction_may_take_as_long_as_a_record() -> None:
     assert "transaction.timeout.ms" not in request(replace(TRANSACTED, transaction_ms=0))["client"]
 
 
+@pytest.mark.parametrize("of_the_target", [True, False])
+def test_an_answer_is_waited_for_no_longer_than_a_transaction_may_take(of_the_target: bool) -> None:
+    """librdkafka makes no client otherwise, and a team's file or workload may state more."""
+    waits = {"socket.timeout.ms": 150_000}
+    own = replace(TRANSACTED, producer=with_settings(TRANSACTED.producer, waits))
+    told = request(security=settings(waits)) if of_the_target else request(own)
+    assert told["client"]["socket.timeout.ms"] == "119900"
+    made_sender(told, 0, Window())
+    plain = replace(TRANSACTED, transaction_ms=0)
+    assert request(plain, security=settings(waits))["client"]["socket.timeout.ms"] == "150000"
+    assert "socket.timeout.ms" not in request()["client"]
+
+
 def test_what_cannot_count_markers_does_not_run_it() -> None:
     assert "how many markers" in str(inexpressible(replace(TRANSACTED, load=CAPPED)))
     driver = LibrdkafkaDriver()

@@ -38,7 +38,8 @@ DEFAULTS = {
             {"compression.type": "zstd", "compression.zstd.level": "3", "compression.gzip.level": "9"},
             {"compression.type": "zstd", "compression.level": "3"},
         ),
-        ({"request.timeout.ms": " 120000"}, {"request.timeout.ms": "120000"}),
+        ({"request.timeout.ms": " 120000"}, {"request.timeout.ms": "120000", "socket.timeout.ms": "120000"}),
+        ({"request.timeout.ms": "600000"}, {"request.timeout.ms": "300000", "socket.timeout.ms": "300000"}),
     ],
 )
 def test_producers(stated: dict[str, str], found: dict[str, str]) -> None:
@@ -81,7 +82,7 @@ def test_consumers() -> None:
         "fetch.wait.max.ms": "50",
         "max.partition.fetch.bytes": "10485760",
         "partition.assignment.strategy": "cooperative-sticky",
-    } | {"request.timeout.ms": "5000"}
+    } | {"socket.timeout.ms": "5000"}
     assert untaken.keys() == {"auto.offset.reset", "enable.auto.commit", "max.poll.records", "linger.ms"}
     assert consumer_of({"enable.auto.commit": "true"}) == ({}, {})
 

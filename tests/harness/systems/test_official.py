@@ -130,6 +130,12 @@ def test_settings_by_the_java_clients_names() -> None:
     assert "socket.nagle.disable" not in settings
 
 
+def test_how_long_a_client_waits_for_an_answer_is_one_setting_of_java_s() -> None:
+    row = replace(scenario(), producer=(("request.timeout.ms", "30000"), ("socket.timeout.ms", "5000")))
+    assert java_settings(row)["request.timeout.ms"] == "5000"
+    assert java_settings(replace(row, producer=row.producer[:1]))["request.timeout.ms"] == "30000"
+
+
 def test_the_tools_write_numbers_with_a_decimal_point_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a decimal comma no summary was understood, and every round was INVALID."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Duser.language=de -Duser.country=DE")

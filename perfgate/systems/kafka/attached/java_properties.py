@@ -18,7 +18,14 @@ import javaproperties
 from perfgate.host.guard import Guard
 from perfgate.host.java import find_java
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.java_settings import RENAMED, SAME_NAME, SETTINGS, STORES, Treatment
+from perfgate.systems.kafka.attached.java_settings import (
+    RENAMED,
+    SAME_NAME,
+    SETTINGS,
+    STORES,
+    Treatment,
+    waits_for_answers,
+)
 from perfgate.systems.kafka.client.iam import MECHANISM as IAM
 
 OIDC_HANDLER = re.compile(
@@ -126,6 +133,8 @@ def _one(name: str, value: str) -> dict[str, str]:
         return {RENAMED[name]: value}
     if name == "sasl.jaas.config":
         return {} if _is_iam_login(value) else login_of(value)
+    if name == "request.timeout.ms":
+        return dict.fromkeys(("request.timeout.ms", "socket.timeout.ms"), waits_for_answers(value))
     if name == "ssl.endpoint.identification.algorithm":
         return {name: value.lower() or "none"}  # empty switches the check off in Java
     if name in HANDLERS:

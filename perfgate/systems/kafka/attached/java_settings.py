@@ -28,7 +28,7 @@ class Setting:
 _SAME_NAME = """
     bootstrap.servers client.dns.lookup client.id client.rack connections.max.idle.ms enable.metrics.push
     metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy reconnect.backoff.max.ms
-    reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.service.name
+    reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.service.name
     sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
     sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
     sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
@@ -51,6 +51,7 @@ RENAMED = {
 STORES = {f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "password", "type")}
 """Files in Java's own formats, and PEM."""
 CONVERTED = {
+    "request.timeout.ms": "socket.timeout.ms (10 to 300,000), and of producers request.timeout.ms too",
     "sasl.client.callback.handler.class": "sasl.mechanisms = AWS_MSK_IAM, of that vendor's handler; others are refused",
     "sasl.jaas.config": "sasl.username and sasl.password, or sasl.oauthbearer.*, by the login module",
     "sasl.login.callback.handler.class": (
@@ -106,6 +107,8 @@ NOT_TAKEN = {
         "sasl.login.class sasl.oauthbearer.jwt.retriever.class security.providers ssl.engine.factory.class ssl.provider"
     ),
 }
+SHORTEST_MS, LONGEST_MS = 10, 300_000
+"""Of librdkafka's socket.timeout.ms."""
 SETTINGS: Mapping[str, Setting] = {
     **{name: Setting(Treatment.TRANSLATED, name) for name in SAME_NAME},
     **{name: Setting(Treatment.TRANSLATED, other) for name, other in RENAMED.items()},
@@ -114,3 +117,13 @@ SETTINGS: Mapping[str, Setting] = {
     **{name: Setting(Treatment.IGNORED, why) for why, names in LEFT_OUT.items() for name in names.split()},
     **{name: Setting(Treatment.REFUSED, why) for why, names in NOT_TAKEN.items() for name in names.split()},
 }
+
+
+def waits_for_answers(request_timeout_ms: str) -> str:
+    """Return Java's request.timeout.ms within the bounds of socket.timeout.ms; what is no number as it is.
+
+    In Java it bounds how long a client waits for any answer, as socket.timeout.ms does in librdkafka; of producers it
+    is also what brokers are given for an acknowledgement, which is all that librdkafka's request.timeout.ms does.
+    """
+    value = request_timeout_ms.strip()
+    return str(min(max(int(value), SHORTEST_MS), LONGEST_MS)) if value.isdecimal() else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.java_settings import SETTINGS, Treatment
+from perfgate.systems.kafka.attached.java_settings import SETTINGS, Treatment, waits_for_answers
 from perfgate.systems.kafka.client.settings import connects
 from perfgate.systems.kafka.load.official import JAVA_PRODUCER_SETTINGS, RENAMED
 
@@ -60,6 +60,8 @@ def producer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str
             continue
         if name == "acks":
             found[name] = "-1" if value == "all" else value
+        elif name == "request.timeout.ms":
+            found |= dict.fromkeys((name, "socket.timeout.ms"), waits_for_answers(value))
         elif name in OF_JAVA:
             other, factor = OF_JAVA[name]
             found[other] = str(max(1, _number(name, value) // factor))
@@ -80,6 +82,8 @@ def consumer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str
     for name, value in properties.items():
         if name in CONSUMER:
             found[CONSUMER[name]] = value.strip()
+        elif name == "request.timeout.ms":
+            found["socket.timeout.ms"] = waits_for_answers(value)
         elif name == "partition.assignment.strategy":
             found[name] = ",".join(map(_assignor, value.split(",")))
         elif name == "enable.auto.commit" and value.strip() == "true":

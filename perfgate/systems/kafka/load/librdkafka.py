@@ -80,6 +80,9 @@ def producers_of(spec: LoadSpec) -> Requests:
     if scenario.transaction_ms:
         # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
         client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
+        # Nor for an answer: 100 ms less is its own rule where nothing is stated.
+        if waits := {**dict(spec.security), **client}.get("socket.timeout.ms"):
+            client["socket.timeout.ms"] = str(min(int(waits), int(client["transaction.timeout.ms"]) - 100))
     own = {
         **_common(spec, client),
         **({"crowd": _share_of(scenario.crowd, scenario.producers)} if scenario.crowd else {}),

@@ -24,6 +24,7 @@ RENAMED = {
     "queue.buffering.max.kbytes": ("buffer.memory", 1024),
     "compression.codec": ("compression.type", 0),
     "message.max.bytes": ("max.request.size", 1),
+    "socket.timeout.ms": ("request.timeout.ms", 1),
 }
 # Those that only say how librdkafka is to do what the Java client does anyway.
 WITHOUT_COUNTERPART = {"socket.nagle.disable", "queue.buffering.max.messages", "partitioner"}
