@@ -12,7 +12,10 @@ from perfgate.host.java import find_java
 from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed import secured
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.kafka.managed.faults import METADATA, QUORUM_STATE
 from perfgate.systems.kafka.managed.secured import ContainerKeys, Secured
 from tests.harness.build import scenario
 from tests.harness.host.test_guard import wait_until
@@ -83,6 +86,23 @@ def test_tls_alone_has_no_user(tmp_path: Path) -> None:
     assert tls.credential() == ""
     assert [name for name, _ in tls.client_settings()] == ["security.protocol", "ssl.ca.location"]
     assert not [name for name in tls.broker_settings("SAMEZONE:PLAINTEXT") if "sasl" in name]
+
+
+def test_kafkas_tools_come_in_by_the_listener_that_is_not_secured(tmp_path: Path) -> None:
+    """They spoke plain text to the secured one: quotas and moves of replicas failed after a minute."""
+    jars = KafkaJars(version="4.3.1", jars=())
+    spec = ClusterSpec(security="tls")
+    cluster = EmbeddedCluster(spec, java=find_java(), jars=jars, logs=tmp_path, cross_zone=False)
+    try:
+        for folder in cluster.log_dirs():
+            (folder / METADATA).mkdir(parents=True)
+            (folder / METADATA / QUORUM_STATE).write_text('{"leaderId": 1}')
+        found = cluster.faults.run_script('echo "$bootstrap"', {}).strip().split(",")
+        listeners = [cluster._node_properties(node) for node in (1, 2, 3)]
+    finally:
+        cluster.close()
+    assert all(f"INTERNAL://{at}" in of_one for at, of_one in zip(found, listeners, strict=True))
+    assert "INTERNAL:PLAINTEXT" in listeners[0]
 
 
 def test_a_scenario_states_it_by_path() -> None:

@@ -93,7 +93,7 @@ class EmbeddedCluster(OwnCluster):
             spawn=self._spawn,
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
-            tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("SAMEZONE")},
+            tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("INTERNAL")},
             log_dirs=self.log_dirs,
             tier=self._data / FOLDER,
         )
