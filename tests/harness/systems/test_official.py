@@ -1,5 +1,6 @@
 """The official tools: what they printed (recorded: 3.9.1, 4.1.1, 4.3.1) is read strictly; rows become commands."""
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from perfgate.host.java import find_java
 from perfgate.load.tools import OutputError
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
+from perfgate.model.load import LoadError, LoadSpec, Observer
 from perfgate.systems.kafka.load.java import JavaDriver, _sent
 from perfgate.systems.kafka.load.official import (
     by_hand,
@@ -18,6 +20,7 @@ from perfgate.systems.kafka.load.official import (
     parse_producer,
 )
 from tests.harness.build import scenario
+from tests.harness.build.clock import Clock
 
 RECORDED = Path(__file__).parents[1] / "data" / "official"
 VERSIONS = ("3.9.1", "4.1.1", "4.3.1")
@@ -134,6 +137,48 @@ def test_how_long_a_client_waits_for_an_answer_is_one_setting_of_java_s() -> Non
     row = replace(scenario(), producer=(("request.timeout.ms", "30000"), ("socket.timeout.ms", "5000")))
     assert java_settings(row)["request.timeout.ms"] == "5000"
     assert java_settings(replace(row, producer=row.producer[:1]))["request.timeout.ms"] == "30000"
+
+
+class Tool:
+    """A driver whose Java takes 100 records/s, by the test's clock, and does not end."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._clock, self._asked, self._words = clock, folder / "asked", list[str]()
+        os.mkfifo(self._asked)
+        java = folder / "java"
+        java.write_text(f'#!/bin/sh\necho "$@" > {self._asked}\nexec sleep 60\n')
+        java.chmod(0o755)
+        self._driver = JavaDriver(java=java, classpath="", version="4.3.1")
+
+    def _written(self) -> int:
+        self._words = self._words or self._asked.read_text().split()  # once the tool has begun
+        return int(100 * self._clock.now)
+
+    def records_asked_for(self, row: Scenario) -> int:
+        self._words = []
+        spec = LoadSpec(
+            scenario=row, bootstrap="h:1", security=(), topic="t", run_id="r", seed=1, window_s=2.0, warmup_max_s=1.0
+        )
+        observer = Observer(
+            edge=lambda at: None, check=lambda: None, progress=lambda phase, last: None, written=self._written
+        )
+        with pytest.raises(LoadError, match=r"did not get through in .* sending the rest"):
+            self._driver.run(spec, observer)
+        return int(self._words[self._words.index("--num-records") + 1])
+
+
+def test_a_guess_that_was_far_too_high_costs_one_round(tmp_path: Path, clock: Clock) -> None:
+    """Each round asked a slow client for 20,000 records/s, took minutes and was INVALID."""
+    tool, row = Tool(tmp_path, clock), replace(scenario(), load=Load(kind="capped", rate=1e6))
+    assert tool.records_asked_for(row) == 90_000
+    assert tool.records_asked_for(row) == pytest.approx(450, rel=0.05)
+
+
+def test_the_rate_of_one_side_of_a_comparison_is_no_guess_for_the_other(tmp_path: Path, clock: Clock) -> None:
+    """Both have one name: a slow side was asked for what the fast one had sent."""
+    tool, row = Tool(tmp_path, clock), replace(scenario(), load=Load(kind="capped", rate=1e6))
+    other = replace(row, producer=(("linger.ms", "5"),))
+    assert [tool.records_asked_for(one) for one in (row, other)] == [90_000, 90_000]
 
 
 def test_the_tools_write_numbers_with_a_decimal_point_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:

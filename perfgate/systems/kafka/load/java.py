@@ -76,7 +76,8 @@ class JavaDriver(ToolDriver):
         self._java = java
         self._classpath = classpath
         self._version = version
-        self._rates: dict[str, float] = {}
+        self._rates: dict[Scenario, float] = {}
+        """Records/s of a client; the sides of a comparison have the same name."""
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the official tools cannot make this load, or cannot log in to these brokers."""
@@ -95,12 +96,12 @@ class JavaDriver(ToolDriver):
             except _EndedEarly:
                 clients = spec.scenario.producers * spec.scenario.threads
                 seen = max(output.total.records_per_s for output in outputs[-clients:])
-                self._rates[spec.scenario.name] = max(1.5 * self._rate(spec), 1.2 * seen)
+                self._rates[spec.scenario] = max(1.5 * self._rate(spec), 1.2 * seen)
         raise LoadError(f"ProducerPerformance ended before its window in {TRIES} tries")
 
     def _rate(self, spec: LoadSpec) -> float:
         clients = spec.scenario.producers * spec.scenario.threads
-        return min(spec.scenario.load.rate / clients, self._rates.get(spec.scenario.name, FIRST_GUESS))
+        return min(spec.scenario.load.rate / clients, self._rates.get(spec.scenario, FIRST_GUESS))
 
     def _send(self, spec: LoadSpec, observer: Observer, outputs: list[ProducerOutput]) -> LoadResult:
         scenario, rate = spec.scenario, self._rate(spec)
@@ -131,13 +132,14 @@ class JavaDriver(ToolDriver):
                 after, closed = observer.written(), time.monotonic()
             if usage and lasted:
                 tools.edge(usage)
+                # Before the rest is sent: a round whose guess was far too high is given up there.
+                self._rates[scenario] = max(1.0, (after - before) / (closed - opened) / clients)
             bound_s = END_MARGIN_S + SLOWEST * seconds
             tools.wait_for(tools.ended, "sending the rest", bound_s=bound_s, alive=False)
             new = [parse_producer(text, warmed_up=warmup > 0) for text in tools.outputs()]
         outputs += new
         if not usage or not lasted:
             raise _EndedEarly
-        self._rates[scenario.name] = (after - before) / (closed - opened) / clients
         asked = math.ceil(rate * seconds)
         sent = _sent(outputs, new, after - before, closed - opened, asked, scenario.record_bytes)
         return result_of(usage, started, opened, closed, sent=sent, received=None)
