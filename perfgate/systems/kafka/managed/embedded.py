@@ -66,10 +66,12 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         """
         specs = list(specs)
         check_no_containers(specs)
-        needed, brokers = max((_needed_mib(spec), spec.brokers) for spec in specs)
+        largest = max(specs, key=_needed_mib)
+        needed, apart = _needed_mib(largest), largest.controllers
         if needed > (free := psutil.virtual_memory().available / MIB):
+            nodes = f"{largest.brokers} brokers{f' and {apart} controllers' if apart else ''}"
             raise ConfigurationError(
-                f"too little memory: {brokers} brokers take about {needed:,.0f} MiB, and {free:,.0f} MiB are "
+                f"too little memory: {nodes} take about {needed:,.0f} MiB, and {free:,.0f} MiB are "
                 "available: end what else runs here, or run on a larger machine"
             )
         # Brokers with such a cache are quicker at first (docs/evidence/measurement.md), and other options or another
@@ -82,7 +84,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
             jars_of(ClusterSpec(version=version, home=home))
         for version in sorted({spec.version for spec in specs if is_tiered(spec)}):
             tiered_jar(version)
-        if self._cross_zone:
+        if self._cross_zone or any(spec.severable for spec in specs):
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
         if self._monitoring.own:
@@ -123,4 +125,4 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
 
 
 def _needed_mib(spec: ClusterSpec) -> float:
-    return spec.brokers * needed_mib(spec.jvm_options)
+    return (spec.brokers + spec.controllers) * needed_mib(spec.jvm_options)
