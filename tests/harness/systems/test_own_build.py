@@ -1,13 +1,19 @@
 """Builds of Kafka of one's own, mirrors of Maven Central, and which Java and which version brokers have."""
 
+import hashlib
 import os
 import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from unittest.mock import Mock
 
 import pytest
 from requests.utils import get_netrc_auth
 
+from perfgate.fixtures.wiring_kafka import fetch
+from perfgate.host import toxiproxy
 from perfgate.host.docker_engine import refuse_elsewhere
 from perfgate.host.maven import RELEASED, VARIABLE, Mirror, mirror, repository
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, with_changes
@@ -16,6 +22,8 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import java_needed
 from perfgate.systems.kafka.managed.containers import TELLS_VERSION
+from perfgate.systems.kafka.managed.monitoring import exporter_jar
+from perfgate.systems.kafka.managed.tiered import tiered_jar
 from tests.harness.build import scenario
 
 LOGGING = (Path("/logging/log4j-core.jar"),)
@@ -190,3 +198,45 @@ def test_an_encrypted_password_and_a_broken_file_are_one_line(tmp_path: Path) ->
     (tmp_path / "home" / ".m2" / "settings.xml").write_text("<settings>")
     with pytest.raises(ConfigurationError, match=r"settings\.xml"):
         mirror()
+
+
+class _Published(BaseHTTPRequestHandler):
+    """A repository that publishes the checksum of b"the tier" for whatever it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(hashlib.sha1(b"the tier", usedforsecurity=False).hexdigest().encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_the_jar_of_the_remote_tier_is_held_against_its_repository_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start of a broker asked the repository: a full run ended at its first failure, and none ran without it."""
+    monkeypatch.setenv("M2_REPO", str(tmp_path))
+    jar = tmp_path / "org/apache/kafka/kafka-storage/9.8.7/kafka-storage-9.8.7-test.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"the tier")
+    toxiproxy.built().parent.mkdir(parents=True)
+    toxiproxy.built().touch()
+    exporter_jar.cache_clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Published) as http:
+        monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{http.server_port}")
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        fetch(["9.8.7"], print)
+        assert tiered_jar("9.8.7") == jar
+        http.shutdown()
+    exporter_jar.cache_clear()
+    assert len(_Published.asked) == 1
+    tiered_jar.cache_clear()
+    assert tiered_jar("9.8.7") == jar, "a later run needs no repository"
+    tiered_jar.cache_clear()
+    jar.write_bytes(b"another")
+    with pytest.raises(ConfigurationError, match=r"9\.8\.7-test\.jar differs from what the Maven repository publishes"):
+        tiered_jar("9.8.7")

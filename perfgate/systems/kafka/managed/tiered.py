@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from perfgate.host.maven import digest, published_sha1, repository
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted
+from perfgate.systems.kafka.java import MARKER
 
 ENABLED, MANAGER = "remote.log.storage.system.enable", "remote.log.storage.manager.class.name"
 LOCAL = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -22,10 +24,11 @@ def is_tiered(spec: ClusterSpec) -> bool:
     return config.get(ENABLED) == "true" and MANAGER not in config
 
 
+@functools.cache
 def tiered_jar(version: str) -> Path:
     """Return the jar with the remote tier of this Kafka, fetched once, as its repository publishes it.
 
-    Raises ConfigurationError.
+    The checksum that is published is kept beside it, so that no later run asks for it. Raises ConfigurationError.
     """
     group, artifact, classifier = "org.apache.kafka", "kafka-storage", "test"
     try:
@@ -34,7 +37,15 @@ def tiered_jar(version: str) -> Path:
 
             context = MavenContext(remote_repos={"central": url}, timeout=FETCH_TIMEOUT_S)
             jar = Path(context.project(group, artifact).at_version(version).artifact(classifier=classifier).resolve())
-            published = published_sha1(group, artifact, version, classifier, url)
+            marker = jar.with_name(f"{jar.name}.{MARKER}")
+            kept = marker.read_text() if marker.exists() else ""
+            published = kept or published_sha1(group, artifact, version, classifier, url)
+            if published and published != digest(jar, "sha1"):
+                raise ConfigurationError(
+                    f"{jar} differs from what the Maven repository publishes; remove it to fetch it again"
+                )
+            if not kept:  # empty of a local build, which may be another one at the next run
+                marker.write_text(published)
     except ConfigurationError:
         raise
     except Exception as error:  # whatever its HTTP layer raises; all of it means the same to the user
@@ -42,8 +53,6 @@ def tiered_jar(version: str) -> Path:
             f"tiered storage: {artifact}-{version}-{classifier}.jar cannot be had from the Maven repository "
             f"({type(error).__name__}: {redacted(str(error))})"
         ) from error
-    if published and published != digest(jar, "sha1"):
-        raise ConfigurationError(f"{jar} differs from what the Maven repository publishes; remove it to fetch it again")
     return jar
 
 
