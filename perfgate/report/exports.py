@@ -62,6 +62,24 @@ UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "": (("share", "ratio"), "ratio", 1.0),
 }
 """By a metric's unit: how its name ends, the base unit, and what a value is multiplied by. Others count things."""
+COUNTED = frozenset(
+    f"{what}_records"
+    for what in (
+        "lost",
+        "duplicated",
+        "reordered",
+        "redelivered",
+        "missed",
+        "delivered",
+        "accepted",
+        "late_accepts",
+        "given_after_accepted",
+        "unaccepted",
+        "unknown",
+        "vanished",
+    )
+)
+"""Counted in each round, and so over all rounds. Other metrics in records are levels: the most at one time."""
 Properties = list[tuple[str, object]]
 
 
@@ -69,16 +87,15 @@ def valid_figures(measurement: Measurement) -> dict[str, float]:
     """Return the metrics of a measurement by name, in run.json's units; empty when any of its rounds is not valid.
 
     A metric that is not valid, or was not measured in every round, is absent: a median of the other rounds would hide
-    those, and a program would take 0 for a figure. Lost and duplicated records are summed over the rounds.
+    those, and a program would take 0 for a figure. Records that were counted are summed over the rounds.
     """
     if invalid_reasons(measurement):
         return {}
     figures = {}
     for name in measurement.rounds[0].metrics:
         if all(name in r.metrics for r in measurement.rounds) and not spoilt(measurement, name):
-            info = metric_info(name)
-            counted = info is not None and info.unit == "records"
-            value = sum(r.metrics[name] for r in measurement.rounds) if counted else metric_value(measurement, name)
+            rounds = [r.metrics[name] for r in measurement.rounds]
+            value = sum(rounds) if name in COUNTED else metric_value(measurement, name)
             if value is not None:
                 figures[name] = value
     return figures

@@ -324,6 +324,15 @@ def test_a_lost_record_does_not_hide_behind_the_median() -> None:
     assert valid_figures(replace(measurement([1000.0]), rounds=tuple(lost))) == {"lost_records": 12}
 
 
+def test_records_behind_or_unsent_are_levels_and_all_others_counts() -> None:
+    """A lag of 1,000 records in each of seven rounds was 7,000 beside a limit of 1,300 that it kept."""
+    levels = ("owed_records", "unsent_records", "lag_records.max", "unread_records")
+    every = {name: 1000.0 for name, one in METRICS.items() if one.unit == "records"}
+    rounds = tuple(replace(one_round(i, 1000.0), metrics=every) for i in range(1, 8))
+    found = valid_figures(replace(measurement([1000.0]), rounds=rounds))
+    assert found == {name: 1000.0 if name in levels else 7000.0 for name in every}
+
+
 @pytest.mark.parametrize(
     "rounds", [(), (one_round(1, 1000.0),), (one_round(1, 1000.0), one_round(2, 1000.0, invalid=("a broker died",)))]
 )
