@@ -13,6 +13,7 @@ import io
 import json
 import platform
 import queue
+import re
 import shlex
 import socket
 import subprocess
@@ -40,9 +41,11 @@ from perfgate.load.scheduler import (
     security,
 )
 from perfgate.load.transport import ROOT, WORKER
+from perfgate.model.command import pip_install
 from perfgate.model.errors import ConfigurationError
 
 LOCK = Path(__file__).with_name(boot.LOCK)
+LOCKED = re.compile(r"^([a-z0-9-]+)==(\S+)", re.MULTILINE)
 OPTIONS = (
     "ConnectTimeout=10",
     # A network that is gone ends ssh within 9 s.
@@ -97,6 +100,7 @@ def file_hosts(
         with dask_hosts(file.scheduler, worker=worker, agents=agents) as transport:
             yield transport.only(file.zones.of, file.zones)
         return
+    _check_packages(file)
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
         keys = certificate_and_key()
@@ -113,6 +117,18 @@ def file_hosts(
         addresses = _side_by_side(processes, lambda process: _started(process, (file.address, own_port), keys, say))
         client = stack.enter_context(client_of(f"tls://{LOOPBACK}:{own_port}", security(*keys)))
         yield DaskTransport(led_by(client, addresses, agents), here=file.here, worker=worker, zones=file.zones)
+
+
+def _check_packages(file: HostsFile) -> None:
+    """Raise ConfigurationError where a host is to be given other versions than this machine has."""
+    given, here = dict(LOCKED.findall(LOCK.read_text())), packages()
+    other = [name for name, version in here.items() if version != given[name]]
+    if other and (hosts := [host.name for host in file.hosts if host.install]):
+        there = [f"{name}=={given[name]}" for name in other]
+        raise ConfigurationError(
+            f"--hosts={file.path}: install = true gives {', '.join(hosts)} {', '.join(there)}, and this machine has "
+            f"{', '.join(f'{name} {here[name]}' for name in other)}; install the same here: {pip_install(*there)}"
+        )
 
 
 def _side_by_side(processes: Sequence[HostProcess], start: Callable[[HostProcess], str]) -> dict[str, str]:

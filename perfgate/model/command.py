@@ -25,7 +25,12 @@ def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
 
 def installing(extra: str) -> str:
     """Return the command that installs what an extra of the package brings."""
-    return f"{_from_here(Path(sys.executable))} -m pip install {shlex.quote(f'{PROGRAM}[{extra}]')}"
+    return pip_install(f"{PROGRAM}[{extra}]")
+
+
+def pip_install(*requirements: str) -> str:
+    """Return the command that installs these for this Python."""
+    return f"{_from_here(Path(sys.executable))} -m pip install {shlex.join(requirements)}"
 
 
 def program() -> str:

@@ -1,11 +1,12 @@
 """The hosts file: what it says, each of its errors, and where clients of a link go."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from perfgate.load.hosts_file import HostsFile, Zones, load_hosts_file
-from perfgate.load.ssh_hosts import START, command_of
+from perfgate.load.ssh_hosts import LOCK, START, command_of, file_hosts
 from perfgate.model import CROSS_ZONE, SAME_ZONE
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
@@ -125,6 +126,23 @@ def test_ssh_is_the_users_own_and_its_command_line_holds_no_secret(tmp_path: Pat
 def test_which_python_is_started(tmp_path: Path, keys: str, python: str) -> None:
     (host,) = read(tmp_path, f'[[host]]\nname = "a"\nssh = "a"\n{keys}\n').hosts
     assert host.interpreter == python
+
+
+def test_other_versions_than_hosts_are_given_are_refused_before_anything_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer release than the lock's was refused by each host, with advice that could not help."""
+    newer = tmp_path / "newer" / "psutil-99.0.dist-info"
+    newer.mkdir(parents=True)
+    (newer / "METADATA").write_text("Metadata-Version: 2.1\nName: psutil\nVersion: 99.0\n")
+    monkeypatch.syspath_prepend(newer.parent)
+    (given,) = re.findall(r"^psutil==\S+", LOCK.read_text(), re.MULTILINE)
+    file = read(tmp_path, AGENT + 'ssh = "nowhere.invalid"\ninstall = true\n')
+    with pytest.raises(ConfigurationError) as raised, file_hosts(file):
+        pass
+    assert str(raised.value).startswith(f"--hosts={file.path}: install = true gives load-1 {given}, and this machine ")
+    assert "has psutil 99.0; install the same here: " in str(raised.value)
+    assert str(raised.value).endswith(f" -m pip install {given}")
 
 
 NEAR = Zones(brokers="az-1", of={"a": "az-1", "b": "az-1"})

@@ -50,6 +50,14 @@ def test_a_load_host_gets_what_it_is_checked_for() -> None:
     assert {*PACKAGES, *wanted} <= pins(MORE[-1]).keys()
 
 
+def test_the_page_on_load_hosts_has_the_versions_that_they_are_given() -> None:
+    """It installed the newest ones on the run's machine, and every run was refused."""
+    text = (ROOT / "docs" / "hosts-ssh.md").read_text()
+    (line,) = re.findall(r"^    pip install (confluent-kafka==.+)$", text, re.MULTILINE)
+    given = pins(MORE[-1])
+    assert line.split() == [f"{name}=={given[name]}" for name in PACKAGES]
+
+
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_package_has_a_hash(name: str) -> None:
     text = re.sub(r"\\\n\s*", " ", (ROOT / name).read_text())
