@@ -126,11 +126,12 @@ def without_verdict(
     owed: Mapping[str, str],
     lacking: bool,
     unfinished: str,
+    undeclared: str = "",
 ) -> str:
     """Return what to do of a run that is red or undecided without a verdict that says so; empty of all others.
 
     `owed`: reasons why the cluster could not be judged; `lacking`: scenarios were kept from running; `unfinished`: why
-    the recorded run is not whole.
+    the recorded run is not whole; `undeclared`: why a scenario that it has is not judged.
     """
     if exit_code == ExitCode.UNHEALTHY:
         return "see what happened to the brokers, then run again"
@@ -144,6 +145,8 @@ def without_verdict(
     if exit_code == ExitCode.UNDECIDED and all(verdict.green for verdict in judged):
         if owed:
             return f"have the cluster as the profile has it, then run again: {next(iter(owed.values()))}"
+        if undeclared:
+            return f"judge all that the run recorded: {undeclared}"
         if lacking:
             return "find what keeps scenarios from running or changes how their tests end, and run without it"
         return f"measure it to its end: {unfinished}" if unfinished else "see above why nothing was judged"
