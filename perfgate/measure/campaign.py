@@ -105,15 +105,28 @@ class Campaign:
             None,
         )
 
+    def _drop_second_looks(self) -> None:
+        """Drop those of the interrupted run whose first look is not taken over: they confirm no other one."""
+        looked_at = [row for block in self._blocks for row in block if row.name in self.measured_again]
+        earlier = {row.name for row in looked_at if self._is_earlier(row)}
+        for name in self.measured_again.keys() - earlier:
+            del self.measured_again[name]
+
+    def _is_earlier(self, scenario: Scenario) -> bool:
+        """Whether the scenario's own measurement is the one of the interrupted run."""
+        if parted([scenario])[1]:
+            return bool(self._faults_before([scenario]))
+        return self._taken_over(self._block_of(scenario, scenario.families[0])) is not None
+
     def _keep_one(self, name: str, found: Measurement) -> None:
         """Keep a scenario with a fault at once: it may have taken minutes."""
         self.measured[name] = found
         self.keep()
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
-        self._blocks = self._blocks or blocks(
-            [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
-        )
+        if not self._blocks:
+            self._blocks = blocks([row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier)
+            self._drop_second_looks()
         holding = [number for number, scenarios in enumerate(self._blocks) if scenario in scenarios]
         others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))

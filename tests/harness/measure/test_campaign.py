@@ -246,3 +246,22 @@ def test_faults_that_were_measured_before_a_run_was_broken_off_are_kept_and_cont
     assert second.measure(rows[0]) is first.measured["fault-0"]
     assert done == ["fault-2", "fault-3"], "the third had begun, and was not measured"
     assert list(second.measured) == [row.name for row in rows]
+
+
+def test_a_block_that_is_measured_anew_is_not_confirmed_by_a_second_look_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A red of another selection (--resume --family) was taken back by what the interrupted run had measured again."""
+    rows = two_blocks()
+    first, _ = campaign(monkeypatch, rows)
+    first.measure(rows[1])
+    first.again([rows[1]], {"a0"})
+    for left, kept in (([rows[1]], False), (rows, True)):
+        second, done = campaign(monkeypatch, left)
+        second.earlier, second.earlier_blocks = earlier(first), BLOCKS
+        second.measured_again.update(first.measured_again)
+        second.measure(rows[1])
+        found = second.again([rows[1]], {"a0"})
+        assert found is not None
+        assert (found["a0"] is first.measured_again["a0"]) is kept
+        assert done == ([] if kept else [["a0"], ["a0"]])
