@@ -140,6 +140,11 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
     return proposals
 
 
+def of_enough(proposals: Sequence[Proposed], runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
+    """Return those with a sound value from enough runs; where there are fewer, from all of them."""
+    return [new for new in proposals if len(new.values) >= min(ENOUGH_RUNS, len(runs))]
+
+
 def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
     """Return the figure that is judged against a threshold: the centre of the rounds.
 
@@ -368,10 +373,13 @@ def show(
         recording = recording_of(like, *given)
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
-    proposals = proposed(runs)
+    proposals = of_enough(found := proposed(runs), runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
     for new in proposals:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
+    for few in (one for one in found if one not in proposals):
+        kept = "kept" if stored(few, used) else "not written"
+        print(f"{kept}: {few.scenario} {few.metric}: {len(few.values)} of {ENOUGH_RUNS} values; more runs add some")
     doubts = worse(proposals, used)
     for doubt in doubts.values():
         print(f"worse: {doubt}")

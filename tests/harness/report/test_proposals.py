@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from perfgate.judge.thresholds import load_profile
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.proposal import show
 from perfgate.report.runs_alike import runs_alike
-from tests.harness.build.recorded import RECORDED, verdicts
+from tests.harness.build import flaw_entry
+from tests.harness.build.recorded import RECORDED, night, verdicts
 from tests.harness.forked import gate
 from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT, Finished
 
@@ -66,6 +68,30 @@ def test_a_baseline_is_made_of_runs_of_one_client_and_declaration(
     assert any(entry["name"] == name for run in others for entry in run["scenarios"]) is alike
     if place[0] == "scenarios":
         assert len(others[0]["scenarios"]) == len(document["scenarios"]) - (not alike), "the others are as good"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_threshold_is_not_made_of_the_few_runs_that_measured_its_metric_soundly(
+    tmp_path: Path, document: dict[str, Any], capsys: pytest.CaptureFixture[str], stored: bool
+) -> None:
+    """One of eight runs was overwritten by one of two: five runs were enough, whatever each had of a metric."""
+    results, thresholds = tmp_path / "results", tmp_path / "thresholds"
+    thresholds.mkdir()
+    if stored:
+        shutil.copy(RECORDED_THRESHOLDS / "embedded-2c.toml", thresholds)
+    for number in range(1, 7):
+        run = night(document, number, 0.5)
+        entry = next(one for one in run["scenarios"] if one["name"] == "batch-1k")
+        if number > 2:
+            entry["rounds"][0]["flaws"] = [flaw_entry("sent late", metrics=("records_per_s",))]
+        (results / run["run_id"]).mkdir(parents=True)
+        (results / run["run_id"] / "run.json").write_text(json.dumps(run))
+    assert show(run, results, thresholds, accept=True, accept_by="", because="another disk") == 0
+    kept = "kept" if stored else "not written"
+    assert f"\n{kept}: batch-1k records_per_s: 2 of 5 values; more runs add some\n" in capsys.readouterr().out
+    (path,) = thresholds.iterdir()
+    runs = {threshold.metric.name: threshold.runs for threshold in load_profile(path).thresholds["batch-1k"]}
+    assert runs == {"broker_cpu_us_per_record": 6, **({"records_per_s": 8} if stored else {})}
 
 
 @pytest.fixture(scope="session")
