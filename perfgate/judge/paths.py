@@ -15,6 +15,9 @@ IN_FLIGHT = 5
 than these can carry one each, batches, and so the CPU that brokers need for a record, do not depend on round trips."""
 AS_DECLARED = ("the cluster as declared", "the other")
 """The names of the two sides: the baseline's and the candidate's."""
+LEAST_LEFT = 0.01
+"""At least this share of a latency is the brokers': a path that was measured longer than the latency explains no more
+than all but that."""
 
 
 def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
@@ -84,12 +87,15 @@ def handicap(comparison: Comparison, metric: MetricInfo) -> float:
 def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
     """By how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
 
-    A longer one makes latencies longer, rates smaller and batches larger, so that a record costs less.
+    A longer one makes latencies longer, rates smaller and batches larger, so that a record costs less. What it adds to
+    a latency is a part of the farther side's: taken off there, it leaves two sides that are equally far.
     """
     before, after = paths
     if "latency_ms." in metric.name:
-        values = values_of(comparison.baseline.rounds, metric.name)
-        return math.copysign(math.log1p(abs(before - after) / median(values)), before - after) if values else 0.0
+        farther = comparison.candidate if after > before else comparison.baseline
+        values = values_of(farther.rounds, metric.name)
+        share = abs(before - after) / median(values) if values else 0.0
+        return math.copysign(-math.log(max(1 - share, LEAST_LEFT)), before - after)
     if metric.name.startswith("client_cpu_"):
         return math.log(after / before)
     if not metric.name.startswith("broker_"):

@@ -62,10 +62,16 @@ class Same(UnitsClaim):
         return decided(estimate) == -self.metric.sign
 
     def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
-        """Whether the interval lies within the margin, but would not with a loss of `hidden` more."""
+        """Whether the interval lies within the margin, but would not with a loss of `hidden` more; or only a gain of as
+        much makes it better.
+        """
         low, high = estimate.interval
         worse = -low if self.metric.better == "higher" else high
-        return worse < self.margin <= worse + hidden
+        off = -self.metric.sign * hidden
+        plain = replace(estimate.rule, below=0.0, above=0.0)
+        without = replace(estimate, mean=estimate.mean + off, interval=(low + off, high + off), rule=plain)
+        only_so = decided(estimate) == self.metric.sign != decided(without)
+        return only_so or worse < self.margin <= worse + hidden
 
 
 class ChangeCase(UnitsCase):

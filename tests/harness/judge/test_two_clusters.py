@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference, reference_message
@@ -17,6 +19,7 @@ from perfgate.model.load import Progress
 from perfgate.model.target import Meter
 from tests.harness.build import scenario
 from tests.harness.build.comparisons import comparison
+from tests.harness.examples import examples
 
 P99 = Deciding(metrics=("latency_ms.p99",))
 
@@ -98,7 +101,7 @@ def test_a_shorter_path_hides_no_longer_latency() -> None:
     assert judge_comparison(found(0.99)).effect is Effect.SAME
     outcome = judge_comparison(found(0.84))
     assert outcome.effect is Effect.INCONCLUSIVE
-    assert "which may hide a loss of 4.0 % of latency_ms.p99" in outcome.reasons[0]
+    assert "which may hide a loss of 4.2 % of latency_ms.p99" in outcome.reasons[0]
 
 
 @pytest.mark.parametrize("metric", ["records_per_s", "latency_ms.p99"])
@@ -308,3 +311,54 @@ def test_a_shorter_path_hides_no_longer_wait_beside_what_decides(before: float, 
     if effect is not Effect.SAME:
         assert "of latency_ms.p99; measure from where both are equally far" in outcome.reasons[0]
     assert judge_comparison(found, final=False).effect is Effect.SAME, "more units would not help: it ends"
+
+
+def with_p99(own: tuple[float, float], paths: tuple[float, float], decides: Deciding) -> Comparison:
+    """Return a comparison whose p99 is what the brokers of each side take (`own`) and its round trip, in ms."""
+    found = on_two(1.0, *paths, decides=decides)
+    for side, own_ms, path_ms in zip(("baseline", "candidate"), own, paths, strict=True):
+        m = getattr(found, side)
+        p99 = [(own_ms + path_ms) * (1 + 1e-6 * (-1) ** r.index) for r in m.rounds]
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, "latency_ms.p99": x}) for r, x in zip(m.rounds, p99, strict=True)
+        )
+        found = replace(found, **{side: replace(m, rounds=rounds)})
+    return found
+
+
+def test_brokers_that_are_slower_by_more_than_their_nearer_path_gains_are_not_faster() -> None:
+    """p99 of 2.5 ms became 1.4 where 1.8 ms of path went away: 0.5 ms of the brokers became 1.2. It was FASTER."""
+    outcome = judge_comparison(with_p99((0.5, 1.2), (2.0, 0.2), P99))
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert judge_comparison(with_p99((2.5, 1.2), (2.0, 0.2), P99)).effect is Effect.FASTER
+
+
+def test_a_gain_that_a_shorter_path_makes_but_for_the_margin_is_not_faster() -> None:
+    """Brokers took 2.0 and 1.98 ms, the paths 2.0 and 0.2: 45 % FASTER, of which all but 1 % was the path."""
+    outcome = judge_comparison(with_p99((2.0, 1.98), (2.0, 0.2), P99))
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert "measure from where both are equally far" in outcome.reasons[0]
+
+
+BETTER = (Effect.SLOWER, Effect.SAME, Effect.FASTER)
+
+
+@pytest.mark.parametrize("decides", [P99, Deciding(metrics=("broker_cpu_us_per_record",))], ids=["p99", "beside"])
+@given(
+    own_ms=st.floats(0.2, 20),
+    factor=st.floats(0.3, 3),
+    path_ms=st.floats(0.1, 2),
+    more_ms=st.floats(0, 10),
+    farther=st.sampled_from(["baseline", "candidate"]),
+)
+@example(own_ms=0.5, factor=2.4, path_ms=0.2, more_ms=1.8, farther="baseline")
+@example(own_ms=2.0, factor=0.99, path_ms=0.2, more_ms=1.8, farther="baseline")
+@example(own_ms=1.0, factor=1.7, path_ms=0.2, more_ms=5.0, farther="candidate")
+@settings(max_examples=examples(100), deadline=None)
+def test_a_longer_path_to_either_side_makes_no_verdict_better(
+    decides: Deciding, own_ms: float, factor: float, path_ms: float, more_ms: float, farther: str
+) -> None:
+    own, far_ms = (own_ms, own_ms * factor), path_ms + more_ms
+    paths = (far_ms, path_ms) if farther == "baseline" else (path_ms, far_ms)
+    equal, found = (judge_comparison(with_p99(own, both, decides)).effect for both in ((path_ms, path_ms), paths))
+    assert found not in (Effect.SAME, Effect.FASTER) or equal not in BETTER[: BETTER.index(found)]
