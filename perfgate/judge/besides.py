@@ -117,25 +117,44 @@ AFTER_MS = {
 }
 """Times after which something happens to a partition, with the unit in ms."""
 NUMBER = re.compile(r"-?\d+")
+FLUSHER = ("log.flush.scheduler.interval.ms", 2**63 - 1)
+RETENTION = ("log.retention.check.interval.ms", 300_000)
+LOOKED_AT = {
+    name: FLUSHER if "flush" in name else RETENTION
+    for name in (*AFTER_BYTES, *AFTER_MS)
+    if "flush" in name or "retention" in name
+}
+"""Settings that do not act at once: the one that says how often brokers look, with Kafka's default in ms, of flushing
+never."""
 
 
 def never_reached(comparison: Comparison) -> str:
     """The differing setting that took no effect on either side; else empty.
 
     Every round writes to a topic of its own, for a few seconds in a burst: a setting that acts after more than the
-    fullest partition held, or later, was not measured.
+    fullest partition held, or later, was not measured. Nor was one for which brokers look less often than that.
     """
     sides = (comparison.baseline, comparison.candidate)
+    written_ms = _written_to_ms(comparison)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
         stated = [_settings(one).get(name) for one in sides]
         if stated[0] == stated[1] or not all(value is None or NUMBER.fullmatch(value) for value in stated):
             continue
         # Below 0 it is no limit, which no topic comes to.
         limits = [(int(value) * AFTER_MS.get(name, 1), m) for value, m in zip(stated, sides, strict=True) if value]
-        reached = [_written_to_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
-        if any(0 <= limit <= most for most, (limit, _) in zip(reached, limits, strict=True)):
+        reached = [written_ms if name in AFTER_MS else _fullest(one, name) for _, one in limits]
+        within = [one for most, (limit, one) in zip(reached, limits, strict=True) if 0 <= limit <= most]
+        if any(_looks_every_ms(one, name) <= written_ms for one in within):
             continue
         wanted, most = " and ".join(value for value in stated if value), max(reached)
+        if within:
+            setting, every_ms = LOOKED_AT[name][0], _looks_every_ms(within[0], name)
+            look = f"look each {every_ms / 1e3:,.0f} s" if every_ms < FLUSHER[1] else "never look"
+            return (
+                f"{name} of {wanted} {NEVER}: brokers {look} whether it has to act ({setting}), and no topic "
+                f"of a round was written to for more than {written_ms / 1e3:,.0f} s; where the suite starts them, "
+                f"--set broker.{setting}=1000 has them look each second"
+            )
         if name in AFTER_MS:
             return (
                 f"{name} of {wanted} {NEVER}: no topic of a round was written to for more than {most / 1e3:,.0f} s; "
@@ -148,6 +167,13 @@ def never_reached(comparison: Comparison) -> str:
             "state a value that is, or raise --window"
         )
     return ""
+
+
+def _looks_every_ms(measurement: Measurement, name: str) -> int:
+    """How often brokers look whether this setting has to act, in ms; 0: with each record."""
+    setting, usual_ms = LOOKED_AT.get(name, ("", 0))
+    stated = dict(measurement.scenario.cluster.config).get(setting, "")
+    return int(stated) if NUMBER.fullmatch(stated) else usual_ms
 
 
 def _written_to_ms(comparison: Comparison) -> int:

@@ -30,7 +30,9 @@ from perfgate.measure.sides import (
     Switch,
     bounds_a_rate,
     differ_in_policies,
+    in_force,
     live_values,
+    topics_own,
 )
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
@@ -69,6 +71,9 @@ def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str
         return "the change concerns how records are sent, and this scenario only reads"
     if change.changes and candidate == scenario:
         return "the change leaves it as it is: there would be nothing to compare"
+    if change.changes and in_force(candidate) == in_force(scenario):
+        stated = [own for name, own in topics_own(candidate).items() if name in dict(change.settings("broker"))]
+        return f"its topic states {' and '.join(stated)} itself, whatever the brokers' setting is: ask by [topic]"
     return None
 
 
@@ -183,8 +188,12 @@ class Comparing:
         return False
 
     def _begun(self, scenario: Scenario, *, pairs: bool) -> Compared:
+        candidate = self.setup.form(scenario, self.change)
+        # A limit of the target allows fewer records of more replicas: both sides are offered what it allows of both.
+        least = min(scenario.load.rate, candidate.load.rate)
+        forms = [replace(form, load=form.load.at_most(least)) for form in (scenario, candidate)]
         # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
-        sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
+        sides = {"A": forms[0], "B": replace(forms[1], name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name in self.setup.engine.buffer_settings for name, _ in self.change.settings("producer"))
         links = {form.link for form in sides.values() if form.link.crosses_zones}  # these add one delay at a time

@@ -140,6 +140,46 @@ def bounds_a_rate(scenario: Scenario) -> bool:
     return any(OF_A_RATE.search(name) for name, _ in named)
 
 
+TOPICS_OWN = {
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.flush.interval.messages": "flush.messages",
+    "log.flush.interval.ms": "flush.ms",
+    "log.index.size.max.bytes": "segment.index.bytes",
+    "log.retention.hours": "retention.ms",
+    "log.retention.minutes": "retention.ms",
+    "log.roll.hours": "segment.ms",
+    "log.roll.jitter.hours": "segment.jitter.ms",
+    "log.roll.jitter.ms": "segment.jitter.ms",
+    "log.roll.ms": "segment.ms",
+    "log.segment.delete.delay.ms": "file.delete.delay.ms",
+    "message.max.bytes": "max.message.bytes",
+}
+"""Kafka's settings of brokers that a topic has under another name (ServerTopicConfigSynonyms); of others the name is
+the same, or follows log. or log.cleaner."""
+
+
+def topics_own(scenario: Scenario) -> dict[str, str]:
+    """The settings of brokers that its topics state themselves, so that the brokers' values are not in force for it."""
+    if scenario.cluster.system != "kafka":
+        return {}
+    # Topics of groups and transactions are the brokers' own, and flushed as these are set.
+    flushes = bool(scenario.consumers or scenario.transaction_ms)
+    found = {}
+    for name, _ in scenario.cluster.config:
+        own = TOPICS_OWN.get(name, name.removeprefix("log.").removeprefix("cleaner."))
+        every = all(own in dict(load.topic.config) for load in (scenario, *scenario.parts))
+        if every and not (flushes and own.startswith("flush.")):
+            found[name] = own
+    return found
+
+
+def in_force(scenario: Scenario) -> Scenario:
+    """The scenario without those settings of brokers."""
+    own = topics_own(scenario)
+    config = tuple(pair for pair in scenario.cluster.config if pair[0] not in own)
+    return replace(scenario, cluster=replace(scenario.cluster, config=config))
+
+
 OF_LEDGERS = ("ensemble",)
 """Policies of Pulsar that a topic keeps, as long as its ledger is open, from when it was made."""
 

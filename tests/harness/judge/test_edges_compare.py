@@ -263,8 +263,8 @@ def stating(
         ("segment.ms", "12000", "90000", True),
         ("segment.ms", "90000", "12000", True),
         ("retention.ms", "-1", None, False),
-        ("retention.ms", "-1", "12000", True),
-        ("retention.ms", "0", None, True),
+        ("segment.ms", "-1", "12000", True),
+        ("segment.ms", "0", None, True),
         ("flush.messages", None, "334", True),
         ("flush.messages", None, "335", False),
         ("segment.bytes", None, str(334 * 1024), True),
@@ -284,6 +284,42 @@ def test_a_setting_is_reached_to_the_last_record_byte_and_millisecond(
     outcome = judge_comparison(stating(found, before, after, name))
     assert outcome.effect is (Effect.SAME if reached else Effect.INCONCLUSIVE)
     assert ("was never reached" in str(outcome.reasons)) is not reached
+
+
+FLUSHER, RETENTION = "log.flush.scheduler.interval.ms", "log.retention.check.interval.ms"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "looks", "often"),
+    [
+        ("flush.ms", "1000", {}, "brokers never look whether it has to act (log.flush.scheduler.interval.ms)"),
+        ("log.flush.interval.ms", "1000", {}, "--set broker.log.flush.scheduler.interval.ms=1000 has them"),
+        ("flush.ms", "1000", {FLUSHER: "12000"}, ""),
+        ("flush.ms", "1000", {FLUSHER: "12001"}, "look each 12 s"),
+        ("retention.bytes", "1000", {}, "look each 300 s whether it has to act (log.retention.check.interval.ms)"),
+        ("retention.bytes", "1000", {RETENTION: "1000"}, ""),
+        ("log.retention.ms", "1000", {}, "look each 300 s"),
+        ("retention.ms", "0", {RETENTION: "12000"}, ""),
+        ("flush.messages", "300", {}, ""),
+        ("segment.bytes", "1000", {}, ""),
+    ],
+)
+def test_a_setting_is_not_reached_before_brokers_have_looked(
+    name: str, value: str, looks: dict[str, str], often: str
+) -> None:
+    """A flush each second was SAME on brokers that never look whether one is due. Topics are written to for 12 s."""
+    found = comparison(1.0)
+    for side in ("baseline", "candidate"):
+        found = with_rounds(found, side, warmup_s=[4.0] * 10)
+    found = stating(found, None, value, name)
+    for side in ("baseline", "candidate"):
+        m = getattr(found, side)
+        row = replace(m.scenario, cluster=replace(m.scenario.cluster, config=settings(looks)))
+        found = replace(found, **{side: replace(m, scenario=row)})
+    outcome = judge_comparison(found)
+    assert outcome.effect is (Effect.INCONCLUSIVE if often else Effect.SAME)
+    assert often in "".join(outcome.reasons)
+    assert all(reason.startswith(f"{name} of {value} was never reached: ") for reason in outcome.reasons)
 
 
 @pytest.mark.parametrize(("ms", "reached"), [("6000", True), ("6001", False)])
@@ -451,8 +487,8 @@ def test_a_ratio_is_told_with_the_interval_of_its_mean(metric: str, tmp_path: Pa
     [
         ("log.roll.hours", "1", 3600),
         ("log.retention.hours", "2", 7200),
-        ("log.retention.minutes", "3", 180),
-        ("log.retention.ms", "180000", 180),
+        ("log.retention.minutes", "6", 360),
+        ("log.retention.ms", "360000", 360),
     ],
 )
 def test_hours_and_minutes_are_those_of_a_topic_that_is_written_to_for_as_long(

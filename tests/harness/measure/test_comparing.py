@@ -15,8 +15,22 @@ from perfgate.judge.claims.ratio import ReferenceStopRule
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.measure.comparing import Comparing, cannot_be_compared
 from perfgate.measure.parts import Compared
+from perfgate.measure.plan import at_most
 from perfgate.measure.sides import Switch
-from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, Effect, Load, RecordedPairs
+from perfgate.model import (
+    AS_USUAL,
+    Change,
+    ClusterSpec,
+    Comparison,
+    Consumers,
+    Deciding,
+    Effect,
+    Load,
+    RecordedPairs,
+    Scenario,
+    TopicSpec,
+    settings,
+)
 from perfgate.model.changes import changed
 from perfgate.model.compared import ComparisonStopRule
 from perfgate.model.errors import ConfigurationError, StartRefusedError, TargetError
@@ -351,6 +365,39 @@ def test_two_clusters_differ_whatever_a_change_of_clients_leaves_as_it_is() -> N
         assert cannot_be_compared(scenario(), change, setup, AS_USUAL, against=True) is None
 
 
+@pytest.mark.parametrize(
+    ("stated", "setting", "value", "own"),
+    [
+        ({"flush.messages": "10000"}, "log.flush.interval.messages", "1", "flush.messages"),
+        ({"min.insync.replicas": "2"}, "min.insync.replicas", "1", "min.insync.replicas"),
+        ({"retention.ms": "1000"}, "log.retention.hours", "1", "retention.ms"),
+        ({"segment.bytes": "1048576"}, "log.segment.bytes", "2097152", "segment.bytes"),
+        ({"min.compaction.lag.ms": "1"}, "log.cleaner.min.compaction.lag.ms", "2", "min.compaction.lag.ms"),
+        ({"flush.ms": "1000"}, "log.flush.interval.messages", "1", ""),
+        ({"flush.ms": "1000"}, "log.flush.scheduler.interval.ms", "1000", ""),
+        ({"num.io.threads": "2"}, "num.network.threads", "2", ""),
+    ],
+)
+def test_a_setting_of_brokers_that_the_topic_states_itself_is_not_compared(
+    stated: dict[str, str], setting: str, value: str, own: str
+) -> None:
+    """Kafka went by the topic's value on both sides, and the answer was SAME."""
+    setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)
+    row = replace(scenario(), topic=replace(scenario().topic, config=settings(stated)))
+    change = Change(name="x", changes=((f"broker.{setting}", value),))
+
+    def why(row: Scenario, change: Change) -> str | None:
+        return cannot_be_compared(row, change, setup, AS_USUAL, against=False)
+
+    said = f"its topic states {own} itself, whatever the brokers' setting is: ask by [topic]"
+    assert why(row, change) == (said if own else None)
+    assert why(scenario(), change) is None, "without it the brokers' value is in force"
+    both = replace(change, changes=(*change.changes, ("broker.num.io.threads", "2")))
+    assert why(row, both) is None, "the other setting is compared"
+    reads = replace(row, consumers=Consumers(membership="group"))
+    assert (why(reads, change) is None) is (not own or own.startswith("flush.")), "groups' own topic is flushed, too"
+
+
 def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next() -> None:
     """It was decided after 20 of 200 s; the others had 200 s each, as if nothing were left."""
     rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1), ("c", 1))]
@@ -364,6 +411,28 @@ def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next() -> None:
 
     comparing(Change(name="x"), *rows, kind=Short, budget_s=600.0).compare(rows[0])
     assert given == [200.0, 580.0]
+
+
+@pytest.mark.parametrize(("declared", "changed_to"), [(1, 3), (3, 1)])
+def test_a_limit_that_allows_more_replicas_fewer_records_is_the_same_on_both_sides(
+    declared: int, changed_to: int
+) -> None:
+    """Each side had a cap of its own: three replicas at 20,184/s were SLOWER than one at 60,553, by the limit alone."""
+    begun = list[Compared]()
+
+    class Noted(Comparing):
+        def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
+            begun.extend(comparisons)
+
+    def limited(row: Scenario) -> Scenario:
+        return at_most(row, 60 * 2**20)
+
+    topic = TopicSpec(partitions=6, replication_factor=declared)
+    row = limited(replace(scenario(), topic=topic, load=Load(kind="capped", rate=102_400.0)))
+    change = Change(name="replicas", changes=(("topic.replicas", changed_to),))
+    comparing(change, row, kind=Noted, limited=limited).compare(row)
+    assert [round(form.load.rate) for form in begun[0].sides.values()] == [20_184, 20_184]
+    assert [form.topic.replication_factor for form in begun[0].sides.values()] == [declared, changed_to]
 
 
 class Warm(Comparing):
