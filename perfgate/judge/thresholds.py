@@ -126,6 +126,8 @@ class _Pairs:
         f"must be a list of {ENOUGH_PAIRS} numbers or more, of each pair the logarithm of one side over the other",
     ]
     window_s: Positive | None = None
+    declared: str = ""
+    """A digest of the scenario as it was declared; empty: it was recorded without one."""
 
 
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from perfgate.load.schedule import SIDES
 from perfgate.measure.assembly import break_off, measurement_of
@@ -35,7 +37,8 @@ from perfgate.measure.sides import (
     topics_own,
 )
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
-from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
+from perfgate.model.command import command_line
+from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule, declared_digest
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, StartRefusedError, TargetError, of_side
 from perfgate.model.target import Cluster, OutsideChange
 
@@ -79,6 +82,12 @@ def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str
 
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
+SAME_WINDOW = 0.01
+"""Windows that differ by less are of the same length."""
+
+
+def _of_the_same(pairs: RecordedPairs, compared: Compared) -> bool:
+    return pairs.declared == declared_digest(compared.sides["A"])
 
 
 @dataclass
@@ -306,6 +315,13 @@ class Comparing:
     def _pairs(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         deadline = time.monotonic() + budget_s
         open_rows, longest, first = list(comparisons), 0.0, ""
+        for compared in comparisons:
+            known = self.recorded.get(compared.name, ())
+            if known and not any(_of_the_same(pairs, compared) for pairs in known):
+                self.setup.say.note(
+                    f"{compared.name}: its recorded A/A pairs do not count: they are of another declaration of it, or "
+                    f"do not say of which; {command_line('pairs', '--accept')} stores those of runs of this one"
+                )
         while open_rows:
             begin, count, units = time.monotonic(), len(open_rows), open_rows[0].units
             needed = max(self.stop.fewest_units(self._comparison(compared)) for compared in open_rows)
@@ -438,6 +454,14 @@ class Comparing:
             minutes=compared.seconds / 60,
             decides=self.decides,
             two_clusters=self.against,
-            recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
+            recorded=tuple(one for one in recorded if self._alike(one, compared)),
             former_plans=tuple(compared.former),
         )
+
+    def _alike(self, pairs: RecordedPairs, compared: Compared) -> bool:
+        """Whether pairs were recorded of the same load, by as many rounds of the same length."""
+        if pairs.rounds_per_unit != compared.per_part * compared.parts or not _of_the_same(pairs, compared):
+            return False
+        windows_s = [r.window_s for r in compared.rounds["A"]] if compared.per_part > 1 else []
+        window_s = median(windows_s) if windows_s else self.setup.tier.window_s
+        return pairs.window_s is not None and math.isclose(pairs.window_s, window_s, rel_tol=SAME_WINDOW)

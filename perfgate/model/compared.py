@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, Protocol
 
 from perfgate.model.declared import Scenario
 from perfgate.model.measured import Measurement, Round
@@ -77,13 +79,38 @@ class RecordedPairs:
     """By what pairs of clusters of the same kind differed in a metric: A/A pairs, recorded on one class of machine.
 
     `effects`: of each pair, the logarithm of one side over the other. `rounds_per_unit`: rounds of each side in a pair,
-    of `window_s` each; None: the window of their tier.
+    of `window_s` each; None: the window of their tier. `declared`: a digest of the scenario as it was declared; empty:
+    not known.
     """
 
     metric: str
     rounds_per_unit: int
     effects: tuple[float, ...]
     window_s: float | None = None
+    declared: str = ""
+
+
+OF_NO_LOAD = ("name", "summary", "families", "factor", "tier", "version", "image", "home", "knee")
+"""Fields that are words, or of the release that is measured."""
+
+
+def declared_digest(scenario: Scenario) -> str:
+    """Return a digest of the load and the brokers that a scenario declares, whatever it is called."""
+    if scenario.load.share_of_knee:  # its rate is another one with each knee that is measured
+        scenario = replace(scenario, load=replace(scenario.load, rate=0.0))
+    stated = json.dumps(_stated(scenario), sort_keys=True, default=str)
+    return hashlib.sha256(stated.encode()).hexdigest()[:12]
+
+
+def _stated(value: Any) -> Any:
+    """Return what differs from the defaults, so that a field which a later release adds changes nothing."""
+    if is_dataclass(value):
+        kept = (one for one in fields(value) if one.name not in OF_NO_LOAD)
+        given = {one.name: (_stated(getattr(value, one.name)), _stated(one.default)) for one in kept}
+        return {type(value).__name__: {name: own for name, (own, usual) in given.items() if own != usual}}
+    if isinstance(value, tuple):
+        return [_stated(one) for one in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,10 @@ Shows how much pairs of equal clusters differed; writes thresholds/<profile>.tom
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from perfgate.judge.thresholds import ENOUGH_PAIRS, match_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.command import command_line
+from perfgate.model.compared import declared_digest
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, in_changelog, profiles_in, words_given
@@ -62,15 +65,23 @@ def pairs_of(runs: Sequence[Mapping[str, Any]]) -> PairsByScenario:
                 continue
             for metric, effects in _effects(comparison).items():
                 kept = by_scenario.setdefault(name, {}).get(metric)
-                size = comparison.rounds_per_unit
-                before = kept.effects if kept and kept.rounds_per_unit == size else ()
-                by_scenario[name][metric] = RecordedPairs(
+                found = RecordedPairs(
                     metric=metric,
-                    rounds_per_unit=size,
-                    effects=(*before, *effects),
-                    window_s=float(run["tier"]["window_s"]),
+                    rounds_per_unit=comparison.rounds_per_unit,
+                    effects=effects,
+                    window_s=_window_s(comparison, float(run["tier"]["window_s"])),
+                    declared=declared_digest(comparison.scenario),
                 )
+                if kept and replace(kept, effects=effects) == found:
+                    found = replace(kept, effects=(*kept.effects, *effects))
+                by_scenario[name][metric] = found
     return by_scenario
+
+
+def _window_s(comparison: Comparison, tier_s: float) -> float:
+    """Return how long rounds lasted, in s, which may be longer than the tier says; of turns what the tier says."""
+    in_blocks = comparison.rounds_per_unit > len(comparison.orders[0].split())
+    return round(statistics.median(r.window_s for r in comparison.baseline.rounds), 3) if in_blocks else tier_s
 
 
 def _effects(comparison: Comparison) -> dict[str, tuple[float, ...]]:
@@ -93,7 +104,8 @@ def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: PairsBySc
         for metric, pairs in by_metric.items():
             entry = tomlkit.inline_table()
             window = {"window_s": pairs.window_s} if pairs.window_s else {}
-            entry.update({"rounds_per_unit": pairs.rounds_per_unit, **window, "effects": list(pairs.effects)})
+            size, declared = pairs.rounds_per_unit, pairs.declared
+            entry.update({"rounds_per_unit": size, **window, "declared": declared, "effects": list(pairs.effects)})
             table[name][metric] = entry
     today = datetime.now(UTC).date().isoformat()
     return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"

@@ -35,6 +35,7 @@ from perfgate.model import (
     Scenario,
     TopicSpec,
 )
+from perfgate.model.compared import declared_digest
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import scenario
 from tests.harness.corpus.fake_run import LATE_DEATH, TIER, Driver, Live, Target, World, fake_setup
@@ -296,9 +297,15 @@ def compared_on_pairs() -> Iterator[str]:
         noise=0.005,
         compiles={1, 2, *range(14, 24)},
     )
-    recorded = {"turned": [RecordedPairs(metric="records_per_s", rounds_per_unit=6, effects=(0.01, -0.01, 0.02) * 2)]}
+    pairs = RecordedPairs(
+        metric="records_per_s",
+        rounds_per_unit=6,
+        effects=(0.01, -0.01, 0.02) * 2,
+        window_s=TIER.window_s,
+        declared=declared_digest(rows[0]),
+    )
     with world.running():
-        compare(world, VERSION, rows, 2400.0, recorded=recorded)
+        compare(world, VERSION, rows, 2400.0, recorded={"turned": [pairs]})
         world.write("=== too short")
         world.script = {}
         compare(world, VERSION, rows[:1], 200.0)

@@ -32,12 +32,12 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.changes import changed
-from perfgate.model.compared import ComparisonStopRule
+from perfgate.model.compared import ComparisonStopRule, declared_digest
 from perfgate.model.errors import ConfigurationError, StartRefusedError, TargetError
 from tests.harness.build import flawed, one_round, scenario
 from tests.harness.build.clock import Clock
 from tests.harness.build.comparing import comparing
-from tests.harness.corpus.fake_run import World
+from tests.harness.corpus.fake_run import TIER, World
 
 
 @dataclass
@@ -86,10 +86,22 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
     assert row.units == units
 
 
+def recorded_of(row: Scenario, **changes: Any) -> RecordedPairs:
+    """Return A/A pairs of this scenario, by blocks of two rounds a side and the window of the fake tier."""
+    pairs = RecordedPairs(
+        metric="records_per_s",
+        rounds_per_unit=4,
+        effects=(0.1,) * 5,
+        window_s=TIER.window_s,
+        declared=declared_digest(row),
+    )
+    return replace(pairs, **changes)
+
+
 def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs_is_never_decided_early() -> None:
     """To end as soon as pairs of nothing are alike would record too little scatter."""
     stop = Answers(decided_now=True, fewest=3)
-    kept, shorter = (RecordedPairs(metric="records_per_s", rounds_per_unit=n, effects=(0.1,) * 5) for n in (6, 2))
+    kept, shorter = (recorded_of(scenario(), rounds_per_unit=n) for n in (6, 2))
     recorded = {"batch-1k": (shorter, kept), "other": (kept,)}
     of_version = comparing(Change(name="x", changes=(("cluster.version", "3.9.1"),)), stop=stop, recorded=recorded)
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6, orders=["ABBA"], planned=3)
@@ -101,6 +113,46 @@ def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs
     assert of_nothing._decided(row, 0), "the budget is spent"
     row.method = "turns"
     assert of_nothing._comparison(row).recorded == ()
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "recorded_s", "used"),
+    [(10.0, 10.0, True), (22.0, 10.0, False), (22.0, 22.0, True), (10.0, 22.0, False)],
+)
+def test_recorded_pairs_of_rounds_are_used_for_rounds_as_long(measured_s: float, recorded_s: float, used: bool) -> None:
+    """Where brokers' CPU may decide rounds last longer than the tier says, and pairs of these told of shorter ones."""
+    kept = recorded_of(scenario(), window_s=recorded_s)
+    made = comparing(Change(name="x", on_pairs=True), recorded={"batch-1k": (kept,)})
+    row = Compared({"A": scenario(), "B": scenario()}, "pairs", 2, 2)
+    for rounds in row.rounds.values():
+        rounds += [replace(one_round(number, 1000.0), window_s=measured_s) for number in (1, 2, 3, 4)]
+    assert made._comparison(row).recorded == ((kept,) if used else ())
+
+
+def test_recorded_pairs_of_a_scenario_that_was_edited_since_do_not_count_and_that_is_said(clock: Clock) -> None:
+    """Pairs of 1 KiB told of 10 KiB under the same name, whose noise was SLOWER."""
+    said = list[str]()
+
+    class Pairs(Comparing):
+        def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
+            clock.now += 600
+            for one in comparisons:
+                one.orders.append("ABBA BAAB")
+
+    def noted(row: Scenario, kept: RecordedPairs) -> tuple[Comparison, list[str]]:
+        said.clear()
+        made = comparing(Change(name="x"), kind=Pairs, said=said, recorded={"batch-1k": (kept,)})
+        compared = Compared({"A": row, "B": row}, "pairs", 1, 2)
+        made._pairs([compared], 60.0)
+        return made._comparison(compared), [line for line in said if "A/A" in line]
+
+    as_before, kept = scenario(), recorded_of(scenario(), rounds_per_unit=2)
+    found, told = noted(as_before, kept)
+    assert (found.recorded, told) == ((kept,), [])
+    for row, pairs in ((replace(as_before, record_bytes=10_240), kept), (as_before, replace(kept, declared=""))):
+        found, told = noted(row, pairs)
+        assert found.recorded == ()
+        assert told[0].startswith("batch-1k: its recorded A/A pairs do not count: they are of another declaration")
 
 
 CPU = "broker_cpu_us_per_record"

@@ -8,15 +8,26 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.catalogue.kafka import FAMILIES
+from perfgate.catalogue.pulsar import FAMILIES as PULSAR
 from perfgate.fixtures.book import Book, recorded_pairs
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs
-from perfgate.model import Comparison, Profile
+from perfgate.model import Comparison, Consumers, Load, Profile
 from perfgate.model.command import command_line
+from perfgate.model.compared import declared_digest
 from perfgate.model.usual import TIERS
-from perfgate.report.recorded_pairs import command, of_nothing
-from perfgate.report.results import comparison_entry, load_run, recorded_comparisons, recorded_measurements
+from perfgate.report.recorded_pairs import command, of_nothing, pairs_of
+from perfgate.report.results import (
+    comparison_entry,
+    load_run,
+    recorded_comparisons,
+    recorded_measurement,
+    recorded_measurements,
+    scenario_entry,
+)
+from tests.harness.build import measurement, scenario
 from tests.harness.called import called
 from tests.harness.judge.test_recorded_pairs import recorded
 from tests.harness.run_gate import ROOT
@@ -93,6 +104,7 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     stored = {one.metric: one for one in load_profile(path).pairs[name]}
     assert list(stored["records_per_s"].effects) == effects * 2
     assert stored["records_per_s"].window_s == document["tier"]["window_s"]
+    assert stored["records_per_s"].declared == declared_digest(compared(document).scenario)
     before = path.read_text().replace("[pairs.", "# a remark\n[pairs.", 1)
     path.write_text(before)
     assert called(command, *asked, "--accept") == 0
@@ -100,22 +112,64 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     assert "# a remark" in path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("window_s", "here_s", "used"),
-    [(2.0, 2.0, True), (2.0, 5.0, False), (5.0, 5.0, True), (None, None, True), (None, 5.0, False), (5.0, None, False)],
-)
-def test_pairs_are_used_with_the_window_that_they_were_recorded_with(
-    document: dict[str, Any], window_s: float | None, here_s: float | None, used: bool
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(("window_s", "declared"), [(None, ""), (5.0, "abc")])
+def test_what_older_entries_lack_is_known_of_shipped_scenarios_alone(
+    document: dict[str, Any], window_s: float | None, declared: str, own: bool
 ) -> None:
-    """Windows of 1 s scatter more than those of 5 s: pairs of these made noise of the former a SLOWER."""
-    usual_s = TIERS[document["tier"]["name"]].window_s  # of older entries, which state none
-    run = {**document, "tier": {**document["tier"], "window_s": here_s or usual_s}}
-    facts = {"target": "embedded"}
-    pairs = {"batch-1k": (replace(recorded(), window_s=window_s),)}
-    held = Profile(name="here", facts=facts, thresholds={}, path="here.toml", pairs=pairs)
-    book = Book(tier=run["tier"], driver=run["driver"], target=run["target"], environment=run["environment"])
-    config: Any = Mock(profiles={"here": held})
-    assert recorded_pairs(config, book) == (pairs if used else {})
+    """Pairs of a scenario of one's own counted whatever had been edited in it since."""
+    row, usual_s = scenario(), TIERS[document["tier"]["name"]].window_s
+    kept = replace(recorded(), window_s=window_s, declared=declared)
+    pairs = {row.name: (kept,), "other": (kept,)}
+    held = Profile(name="here", facts={"target": "embedded"}, thresholds={}, path="here.toml", pairs=pairs)
+    book = Book(**{name: document[name] for name in ("tier", "driver", "target", "environment")})
+    family: Any = Mock()
+    family.name = row.families[0]
+    config: Any = Mock(profiles={"here": held}, own_families=(family,) if own else ())
+    (found,) = recorded_pairs(config, book, [row])[row.name]
+    assert found.window_s == (window_s or usual_s)
+    assert found.declared == (declared or ("" if own else declared_digest(row)))
+    assert recorded_pairs(config, replace(book, modified=("producer.linger.ms=5",)), [row]) == {}
+
+
+@pytest.mark.parametrize("orders", ["ABBA BAAB", "ABBA"])
+def test_the_window_of_blocks_is_that_of_their_rounds(document: dict[str, Any], orders: str) -> None:
+    """Rounds that were lengthened for the brokers' CPU were kept under the window of the tier."""
+    found = compared(document)
+    sides = {
+        side: replace(m, rounds=tuple(replace(r, window_s=22.0) for r in m.rounds))
+        for side, m in (("baseline", found.baseline), ("candidate", found.candidate))
+    }
+    size = 2 if len(orders) == 4 else 1
+    found = replace(found, **sides, rounds_per_unit=size, orders=(orders,) * 3)  # type: ignore[arg-type]
+    entry = comparison_entry(found, judge_comparison(found))
+    (by_metric,) = pairs_of([{**document, "comparisons": [{**entry, "verdict": "SAME"}]}]).values()
+    assert {one.window_s for one in by_metric.values()} == {22.0 if size == 2 else document["tier"]["window_s"]}
+    assert {one.declared for one in by_metric.values()} == {declared_digest(found.scenario)}
+
+
+def test_a_declaration_is_known_again_from_run_json() -> None:
+    for family in (*FAMILIES, *PULSAR):
+        for row in family.scenarios:
+            entry = json.loads(json.dumps(scenario_entry(replace(measurement([1000.0]), scenario=row), None)))
+            assert declared_digest(recorded_measurement(entry).scenario) == declared_digest(row), row.name
+
+
+def test_a_declaration_is_another_one_with_each_field_of_the_load() -> None:
+    row = scenario()
+    other_words = replace(row, name="x", summary="y", families=("z",), factor=(), tier="full")
+    release = replace(row, cluster=replace(row.cluster, version="3.9.1"))
+    assert declared_digest(row) == declared_digest(other_words) == declared_digest(release)
+    edited = [
+        replace(row, record_bytes=512),
+        replace(row, load=Load(kind="capped", rate=5.0)),
+        replace(row, load=Load(kind="paced", rate=row.load.rate)),
+        replace(row, producer=(("acks", "all"),)),
+        replace(row, topic=replace(row.topic, partitions=4)),
+        replace(row, consumers=Consumers(membership="group")),
+        replace(row, cluster=replace(row.cluster, brokers=1)),
+    ]
+    assert len({declared_digest(one) for one in (row, *edited)}) == 8
 
 
 @pytest.mark.parametrize(
