@@ -94,7 +94,7 @@ def _not_run(view: View) -> list[str]:
         f"- not run: {len(names)} ({cell(', '.join(names))}): {cell(why)}" for why, names in reasons[:MOST_REASONS]
     ]
     more = len(reasons) - MOST_REASONS
-    lines += [f"- not run for {more} other reasons: see run.json"] * (more > 0)
+    lines += [f"- not run for {counted(more, 'other reason')}: see run.json"] * (more > 0)
     return [*lines, ""] if lines else []
 
 

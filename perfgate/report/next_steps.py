@@ -64,7 +64,7 @@ def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = 
 def recording_of(document: Mapping[str, Any], *others: str) -> str:
     """Return the command that records thresholds from runs like this recorded one; `others` are further options."""
     target, tier, system = target_here(document), document["tier"], system_of(document["target"])
-    as_there = (*driver_option(system, str(document["driver"])), *tier_options(tier))
+    as_there = (*driver_option(system, str(document.get("driver", ""))), *tier_options(tier))
     return baseline_command(target, str(tier["name"]), system, *as_there, *others)
 
 
