@@ -151,9 +151,9 @@ def never_reached(comparison: Comparison) -> str:
             setting, every_ms = LOOKED_AT[name][0], _looks_every_ms(within[0], name)
             look = f"look each {every_ms / 1e3:,.0f} s" if every_ms < FLUSHER[1] else "never look"
             return (
-                f"{name} of {wanted} {NEVER}: brokers {look} whether it has to act ({setting}), and no topic "
-                f"of a round was written to for more than {written_ms / 1e3:,.0f} s; where the suite starts them, "
-                f"--set broker.{setting}=1000 has them look each second"
+                f"{name} of {wanted} {NEVER}: brokers {look} whether it has to act ({setting}, Kafka's default where "
+                f"the run sets none), and no topic of a round was written to for more than {written_ms / 1e3:,.0f} s; "
+                f"where the suite starts them, --set broker.{setting}=1000 has them look each second"
             )
         if name in AFTER_MS:
             return (

@@ -111,5 +111,9 @@ def ended(
 
 
 def _of_load(part: Part, name: str) -> Part:
-    """What the load's flaw explains of its own metrics: of the scenario's it explains nothing."""
-    return replace(part, metrics=tuple(f"{PART}{name}.{metric}" for metric in part.metrics))
+    """What the load's flaw explains of its own metrics, and of brokers' costs, which are of all loads' records.
+
+    Of the scenario's own metrics it explains nothing.
+    """
+    own = (metric if metric.startswith("broker_") else f"{PART}{name}.{metric}" for metric in part.metrics)
+    return replace(part, metrics=tuple(own))

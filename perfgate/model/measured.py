@@ -334,7 +334,10 @@ class Round:
         """Return why this metric of the round must not be judged; empty when it may."""
         if self.no_number(metric):
             return f"{metric} was measured as {self.metrics[metric]:g}: a counter that started anew, or was never read"
-        return self.invalid_metrics.get(metric.partition(".")[0], "") if self.flaws else ""
+        if not self.flaws:
+            return ""
+        named = self.invalid_metrics.items()
+        return next((why for name, why in named if metric == name or metric.startswith(f"{name}.")), "")
 
     def no_number(self, metric: str) -> bool:
         """Return whether this metric was measured as what no figure can be."""

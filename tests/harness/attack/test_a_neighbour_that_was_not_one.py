@@ -9,9 +9,10 @@ import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.beside import Beside, client_ids
+from perfgate.measure.flaw import share
 from perfgate.model import Load, Measurement, Verdict
-from perfgate.model.compared import SENT_LATE
-from perfgate.model.flaw import Flaw, Part
+from perfgate.model.compared import SENT_LATE, STOOD_STILL
+from perfgate.model.flaw import Flaw, Part, explained
 from perfgate.model.load import LoadResult
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.build.benches import Cluster, bench_of
@@ -84,6 +85,20 @@ def test_its_flaws_explain_its_own_figures_and_none_of_the_scenarios(metrics: tu
     assert not doubt.touches("latency_ms.p99")
     assert not doubt.touches("part.other.latency_ms.p99")
     assert flaw.metrics == (("part.noisy",) if metrics else ())
+    spoilt = [bool(series.rounds[0].spoilt(f"{load}latency_ms.p99")) for load in ("part.noisy.", "part.other.", "")]
+    assert spoilt == [bool(metrics), False, False]
+    assert bool(series.rounds[0].spoilt("part.noisy")) is bool(metrics), "as the reports ask"
+
+
+def test_a_neighbour_that_stood_still_explains_what_a_record_cost_the_brokers() -> None:
+    """Their CPU is divided by the records of all loads: that of fewer cheap ones was red."""
+    still = Flaw("stood still", kind=STOOD_STILL, explains=share(1.6))
+    with patch("perfgate.measure.beside.round_flaws", return_value=(still,)):
+        series, _, _ = judged(load_result(sent=sent(**SOUND)), [100] * 8)
+    doubts = [doubt for flaw in series.rounds[0].flaws for doubt in flaw.doubts if flaw.kind == STOOD_STILL]
+    assert explained(doubts, "broker_cpu_us_per_record") == (1.6, 0.0)
+    assert explained(doubts, "part.noisy.records_per_s") == (1.6, 0.0)
+    assert explained(doubts, "records_per_s") == (1.0, 0.0)
 
 
 def test_a_quota_that_was_asked_for_is_no_flaw() -> None:
