@@ -233,10 +233,27 @@ def test_the_jar_of_the_remote_tier_is_held_against_its_repository_once(
         assert tiered_jar("9.8.7") == jar
         http.shutdown()
     exporter_jar.cache_clear()
-    assert len(_Published.asked) == 1
+    assert len([path for path in _Published.asked if "9.8.7" in path]) == 1
     tiered_jar.cache_clear()
     assert tiered_jar("9.8.7") == jar, "a later run needs no repository"
     tiered_jar.cache_clear()
     jar.write_bytes(b"another")
     with pytest.raises(ConfigurationError, match=r"9\.8\.7-test\.jar differs from what the Maven repository publishes"):
         tiered_jar("9.8.7")
+
+
+def test_a_maven_repository_that_is_only_read_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("M2_REPO", str(tmp_path))
+    jar = tmp_path / "org/apache/kafka/kafka-storage/9.8.6/kafka-storage-9.8.6-test.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"the tier")
+    jar.with_name(f"{jar.name}.{java.MARKER}").symlink_to(tmp_path / "nowhere" / "marker")  # for root, who may write
+    before = len(_Published.asked)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Published) as http:
+        monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{http.server_port}")
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        for _ in range(2):
+            tiered_jar.cache_clear()
+            assert tiered_jar("9.8.6") == jar
+        http.shutdown()
+    assert len(_Published.asked) == before + 2

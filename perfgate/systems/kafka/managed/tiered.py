@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from pathlib import Path
 
 from perfgate.host.maven import digest, published_sha1, repository
@@ -44,8 +45,9 @@ def tiered_jar(version: str) -> Path:
                 raise ConfigurationError(
                     f"{jar} differs from what the Maven repository publishes; remove it to fetch it again"
                 )
-            if not kept:  # empty of a local build, which may be another one at the next run
-                marker.write_text(published)
+            if published and not kept:
+                with suppress(OSError):  # a repository that is only read is asked again the next time
+                    marker.write_text(published)
     except ConfigurationError:
         raise
     except Exception as error:  # whatever its HTTP layer raises; all of it means the same to the user
