@@ -292,11 +292,11 @@ FLUSHER, RETENTION = "log.flush.scheduler.interval.ms", "log.retention.check.int
 @pytest.mark.parametrize(
     ("name", "value", "looks", "often"),
     [
-        ("flush.ms", "1000", {}, "brokers never look whether it has to act (log.flush.scheduler.interval.ms)"),
+        ("flush.ms", "1000", {}, "brokers never look whether it has to act (log.flush.scheduler.interval.ms, "),
         ("log.flush.interval.ms", "1000", {}, "--set broker.log.flush.scheduler.interval.ms=1000 has them"),
         ("flush.ms", "1000", {FLUSHER: "12000"}, ""),
         ("flush.ms", "1000", {FLUSHER: "12001"}, "look each 12 s"),
-        ("retention.bytes", "1000", {}, "look each 300 s whether it has to act (log.retention.check.interval.ms)"),
+        ("retention.bytes", "1000", {}, "look each 300 s whether it has to act (log.retention.check.interval.ms, "),
         ("retention.bytes", "1000", {RETENTION: "1000"}, ""),
         ("log.retention.ms", "1000", {}, "look each 300 s"),
         ("retention.ms", "0", {RETENTION: "12000"}, ""),
