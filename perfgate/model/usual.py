@@ -1,4 +1,4 @@
-"""What a run has unless it names another: the drivers of each system and the tiers; the options that name others."""
+"""Drivers of each system and tiers, the usual ones first, and the options that name others."""
 
 from __future__ import annotations
 
