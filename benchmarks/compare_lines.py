@@ -169,6 +169,14 @@ LINES = (
         must="recorded pairs for version-acks-all",
         resampled=((0.0, 30.0), (-0.10, 30.0)),
     ),
+    Line(
+        name="first-tier",
+        change='name = "first compiler tier"\n\n[cluster]\njvm = "-XX:TieredStopAtLevel=1"\n',
+        scenario="batch-16k",
+        runs=6,
+        minutes=8.0,
+        must="6 of 6 SLOWER within 8 min",
+    ),
     *(
         Line(
             name=f"version-{scenario}",
