@@ -11,6 +11,7 @@ from perfgate.load.tools import OutputError
 from perfgate.model import ClusterSpec, Consumers, Keys, Load, Payload, Scenario, settings
 from perfgate.model.histogram import encode, latency_metrics, of_counts
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
 from perfgate.systems.pulsar.load.official import (
     Pending,
     by_hand,
@@ -29,7 +30,7 @@ from perfgate.systems.pulsar.load.official import (
     refused,
     sent_in_all,
 )
-from perfgate.systems.pulsar.load.perf import TLS, PulsarPerfDriver, conf_of, full_s, read_per_s
+from perfgate.systems.pulsar.load.perf import PulsarPerfDriver, conf_of, full_s, read_per_s
 from tests.harness.build import scenario
 
 RECORDED = Path(__file__).parents[1] / "data" / "pulsar-perf"
@@ -291,7 +292,7 @@ def test_what_assigned_consumers_read_one_exclusive_one_reads() -> None:
 
 
 def test_what_logs_in_goes_into_a_file() -> None:
-    token = {"authPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken", "authParams": "token:x"}
+    token = {"authPlugin": TOKEN_PLUGINS[1], "authParams": "token:x"}
     assert conf_of({**token, "tlsHostnameVerificationEnable": "true"}) == {
         **token,
         "tlsEnableHostnameVerification": "true",
@@ -299,7 +300,20 @@ def test_what_logs_in_goes_into_a_file() -> None:
     pair = {"tlsCertificateFilePath": "/c.pem", "tlsKeyFilePath": "/k.pem", "tlsTrustCertsFilePath": "/ca.pem"}
     assert conf_of(pair) == {
         "tlsTrustCertsFilePath": "/ca.pem",
-        "authPlugin": TLS,
+        "authPlugin": TLS_PLUGINS[1],
+        "authParams": "tlsCertFile:/c.pem,tlsKeyFile:/k.pem",
+    }
+
+
+def test_ways_to_log_in_have_the_names_that_java_knows() -> None:
+    """A file with authPlugin = "token" or "tls", as the page on targets has them: the tool found no such class."""
+    assert conf_of({"authPlugin": "token", "authParams": "file:///t"}) == {
+        "authPlugin": TOKEN_PLUGINS[1],
+        "authParams": "file:///t",
+    }
+    pair = {"tlsCertificateFilePath": "/c.pem", "tlsKeyFilePath": "/k.pem"}
+    assert conf_of({"authPlugin": "tls", **pair}) == {
+        "authPlugin": TLS_PLUGINS[1],
         "authParams": "tlsCertFile:/c.pem,tlsKeyFile:/k.pem",
     }
 

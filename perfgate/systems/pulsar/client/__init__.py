@@ -6,4 +6,4 @@ What a cluster offers of it: :mod:`perfgate.systems.pulsar.client.topics` and
 
 TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
 TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")
-"""Names of the ways to log in that every client of the suite has."""
+"""Names of the ways to log in that every client of the suite has: libpulsar's, and Java's class."""

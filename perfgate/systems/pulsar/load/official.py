@@ -43,13 +43,11 @@ What it writes of its settings has authParams in it, a token in clear text.
 REPORT_S = 10.0
 """The tool's pause between two lines of progress; it has no option for it."""
 CONF_NAMES = {
-    "authPlugin": "authPlugin",
-    "authParams": "authParams",
     "tlsTrustCertsFilePath": "tlsTrustCertsFilePath",
     "tlsAllowInsecureConnection": "tlsAllowInsecureConnection",
     "tlsHostnameVerificationEnable": "tlsEnableHostnameVerification",
 }
-"""Client settings of a target by the names of the tool's conf file."""
+"""Client settings of a target by the names of the tool's conf file; how it logs in comes besides."""
 TYPES = {"exclusive": "Exclusive", "shared": "Shared", "failover": "Failover", "key-shared": "Key_Shared"}
 """Types of subscriptions by membership; what assigned consumers read one exclusive one reads as well."""
 EXPRESSED = {

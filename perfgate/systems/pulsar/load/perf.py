@@ -22,6 +22,7 @@ from perfgate.model import Scenario
 from perfgate.model.histogram import encode, of_counts
 from perfgate.model.load import PREFIX, LoadError, LoadResult, LoadSpec, Observer, Sent
 from perfgate.model.secret import revealed
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
 from perfgate.systems.pulsar.load.official import (
     CONF_NAMES,
     LOGGING,
@@ -42,7 +43,7 @@ from perfgate.systems.pulsar.load.official import (
     reports,
     sent_in_all,
 )
-from perfgate.systems.pulsar.load.settings import PRODUCER
+from perfgate.systems.pulsar.load.settings import PRODUCER, log_in
 
 TOOL = "org.apache.pulsar.testclient.PulsarPerfTestTool"
 HEAP = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
@@ -55,7 +56,6 @@ END_S = 60.0
 BATCHED = 2
 """Times that the Java client counts the bytes of a batched message against its bound: its own, and its batch's buffer.
 (Seen: 64 MiB, unlimited rate, 174,000/s of 1,024 B: 170 ms on average from send to acknowledgement are 29 MiB.)"""
-TLS = "org.apache.pulsar.client.impl.auth.AuthenticationTls"
 
 
 class PulsarPerfDriver(ToolDriver):
@@ -174,11 +174,12 @@ def output(tools: Tools) -> str:
 
 
 def conf_of(settings: dict[str, str]) -> dict[str, str]:
-    """Return a target's client settings as the tool's conf file has them: a key pair is a parameter of its plugin."""
+    """Return a target's client settings as the tool's conf file has them: Java knows a plugin by its class alone."""
     found = {CONF_NAMES[name]: value for name, value in settings.items() if name in CONF_NAMES}
-    certificate, key = settings.get("tlsCertificateFilePath"), settings.get("tlsKeyFilePath")
-    if certificate and key and "authPlugin" not in found:
-        found |= {"authPlugin": TLS, "authParams": f"tlsCertFile:{certificate},tlsKeyFile:{key}"}
+    plugin, parameters = log_in(settings)
+    if plugin:
+        names = next((names for names in (TOKEN_PLUGINS, TLS_PLUGINS) if plugin in names), (plugin,))
+        found |= {"authPlugin": names[-1], "authParams": parameters}
     return found
 
 

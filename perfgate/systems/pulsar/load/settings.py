@@ -109,10 +109,10 @@ BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer"
 def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
     """Return plugin and parameters by which a client logs in; empty: it does not.
 
-    By a certificate of its own it logs in where nothing else is stated, as pulsar-perf is told to.
+    By a certificate of its own it logs in where nothing else is stated.
     """
-    plugin, given = settings["authPlugin"], settings["authParams"]
-    certificate, key = settings["tlsCertificateFilePath"], settings["tlsKeyFilePath"]
+    plugin, given = settings.get("authPlugin", ""), settings.get("authParams", "")
+    certificate, key = settings.get("tlsCertificateFilePath"), settings.get("tlsKeyFilePath")
     if certificate and key and (not plugin or (plugin in TLS_PLUGINS and not given)):
         return plugin or TLS_PLUGINS[-1], f"tlsCertFile:{certificate},tlsKeyFile:{key}"
     return plugin, given
