@@ -28,8 +28,9 @@ from perfgate.load.transport import LocalTransport
 from perfgate.model import SAME_ZONE, ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer
 from perfgate.systems.pulsar.jars import tool_jars
-from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver, settings_of
+from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
 from perfgate.systems.pulsar.load.perf import PulsarPerfDriver
+from perfgate.systems.pulsar.load.settings import settings_of
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.embedded_cluster import EmbeddedCluster
 

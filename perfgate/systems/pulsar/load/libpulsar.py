@@ -10,11 +10,11 @@ from functools import cache
 from perfgate.load.engine import SuiteEngine
 from perfgate.load.instructions import Requests, consumer_requests, producer_requests
 from perfgate.load.transport import Transport
-from perfgate.model import KIB, Scenario, Settings, with_settings
+from perfgate.model import KIB, Scenario, with_settings
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.official import by_hand
-from perfgate.systems.pulsar.load.settings import BY_KIND, SERVICE_URL, most_pending, refuses
+from perfgate.systems.pulsar.load.settings import SERVICE_URL, most_pending, refuses, settings_of
 
 SYSTEM = "pulsar"
 SHARED = ("shared", "key-shared")
@@ -23,11 +23,6 @@ IN_FLIGHT = 1
 """Batches of a partition that must be under way for its broker to have work. There is no bound in Pulsar; an entry is
 written in 2 to 5 ms, in which 60 MB/s are 300 KiB over all partitions."""
 DRAIN_S = 5
-
-
-def settings_of(stated: Settings, kind: str) -> dict[str, str]:
-    """Full settings of a scenario's "producer" or "consumer", without those of the target."""
-    return {name: setting.default for name, setting in BY_KIND[kind].items()} | dict(stated)
 
 
 def subscription_of(group: str) -> str:

@@ -20,7 +20,7 @@ from hdrh.histogram import HdrHistogram
 from perfgate.load.tools import OutputError
 from perfgate.model import MIB, Scenario
 from perfgate.model.histogram import BUCKETS, HIGHEST_US, LOWEST_US, bucket_of, lowest_of
-from perfgate.systems.pulsar.load.settings import CONSUMER, PRODUCER
+from perfgate.systems.pulsar.load.settings import settings_of
 
 LOGGING = """
 status = error
@@ -129,7 +129,7 @@ def rate_of(rate: float, threads: int, *, at_most: bool = False) -> int:
 
 def producer_arguments(scenario: Scenario, *, topic: str, rate: float, at_most: bool = False) -> list[str]:
     """Return the arguments of `produce`, without addresses; `rate`, `at_most`: of :func:`rate_of`."""
-    chosen = {name: one.default for name, one in PRODUCER.items()} | dict(scenario.producer)
+    chosen = settings_of(scenario.producer, "producer")
     threads = scenario.producers * scenario.threads
     what = ["-r", str(rate_of(rate, threads, at_most=at_most)), "-threads", str(threads)]
     what += ["-f", scenario.payload.path] if scenario.payload.kind == "lines" else ["-s", str(scenario.record_bytes)]
@@ -148,7 +148,7 @@ def consumer_arguments(scenario: Scenario, *, topic: str, subscription: str) -> 
     """Return the arguments of `consume`, without addresses: it reads the topic from its start."""
     consumers = scenario.consumers
     assert consumers is not None
-    chosen = {name: one.default for name, one in CONSUMER.items()} | dict(consumers.config)
+    chosen = settings_of(consumers.config, "consumer")
     queue = int(chosen["receiverQueueSize"])
     what = ["-ss", subscription, "-st", TYPES.get(consumers.membership, TYPES["exclusive"]), "-sp", "Earliest"]
     what += ["-n", str(consumers.processes * consumers.threads)]

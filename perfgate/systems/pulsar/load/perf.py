@@ -43,7 +43,7 @@ from perfgate.systems.pulsar.load.official import (
     reports,
     sent_in_all,
 )
-from perfgate.systems.pulsar.load.settings import PRODUCER, log_in
+from perfgate.systems.pulsar.load.settings import log_in, settings_of
 
 TOOL = "org.apache.pulsar.testclient.PulsarPerfTestTool"
 HEAP = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
@@ -213,7 +213,7 @@ def _next_line(tools: Tools, number: int, phase: str) -> int:
 
 def full_s(scenario: Scenario, text: str, opens_s: float, closes_s: float) -> float:
     """Return for how long of the window buffers were full; see :func:`pushed_back_s`."""
-    chosen = {name: one.default for name, one in PRODUCER.items()} | dict(scenario.producer)
+    chosen = settings_of(scenario.producer, "producer")
     return pushed_back_s(
         parse_pending(text),
         opens_s,

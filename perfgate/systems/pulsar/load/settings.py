@@ -7,7 +7,7 @@ messages, and no time-out for acknowledgements. One is not: see PRODUCER.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from perfgate.load.clients import LoadClientError
@@ -104,6 +104,11 @@ MOST_PENDING = 400_000
 """Messages that may be pending where maxPendingMessages is 0: of small ones fewer bytes are pending then. Each takes
 about 700 bytes in libpulsar."""
 BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer": CONSUMER}
+
+
+def settings_of(stated: Iterable[tuple[str, str]], kind: str) -> dict[str, str]:
+    """Full settings of a scenario's "producer" or "consumer", without those of the target."""
+    return {name: setting.default for name, setting in BY_KIND[kind].items()} | dict(stated)
 
 
 def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
