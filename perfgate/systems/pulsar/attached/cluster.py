@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from perfgate.host.ports import connect_ms
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import PREFIX, Meter
@@ -18,6 +16,7 @@ from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, un
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_brokers, put
+from perfgate.systems.pulsar.client.roundtrip import connect_rtt_ms
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S, OwnerWatch
 
 OF_CONNECTIONS = "a TCP connection to each server of the service URL; the median"
@@ -140,8 +139,7 @@ class AttachedPulsar(AttachedCluster):
 
     def rtt_ms(self, link: Link) -> float:
         """Median time of a connection to a server over this link: slow brokers make no path longer."""
-        servers = (one.rpartition(":") for one in self.bootstrap(link).partition("://")[2].rstrip("/").split(","))
-        return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in servers)
+        return connect_rtt_ms(self.bootstrap(link))
 
     def facts(self) -> Mapping[str, object]:
         return {**self._facts, "rtt_of": OF_CONNECTIONS}

@@ -32,7 +32,7 @@ from perfgate.systems.attached.target_file import (
     prometheus_of,
     tables_of,
 )
-from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS
+from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS, servers_of
 from perfgate.systems.pulsar.client.http import token_of
 
 TOKEN = "token"
@@ -87,7 +87,7 @@ class DescribedPulsar(Described):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        return tuple(self.bootstrap.partition("://")[2].rstrip("/").split(","))
+        return servers_of(self.bootstrap)
 
     @property
     def identity(self) -> str:

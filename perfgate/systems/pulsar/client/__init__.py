@@ -7,3 +7,8 @@ What a cluster offers of it: :mod:`perfgate.systems.pulsar.client.topics` and
 TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
 TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")
 """Names of the ways to log in that every client of the suite has: libpulsar's, and Java's class."""
+
+
+def servers_of(service_url: str) -> tuple[str, ...]:
+    """Return host:port of each server of a service URL."""
+    return tuple(service_url.partition("#")[0].partition("://")[2].rstrip("/").split(","))

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from perfgate.host.ports import read_whole
+from perfgate.host.ports import connect_ms, read_whole
 from perfgate.model.errors import BrokersFailedError
+from perfgate.systems.pulsar.client import servers_of
 
 CONNECT, CONNECTED, ERROR, PING, PONG = 2, 3, 14, 18, 19
 CLIENT = b"kafka-perf-gate"
@@ -103,6 +104,15 @@ def ping_rtt_ms(host: str, port: int) -> float:
             return statistics.median(times) * 1e3
     except (OSError, ValueError) as error:
         raise BrokersFailedError(f"no round trip to {host}:{port}: {error}", perhaps_late=True) from error
+
+
+def connect_rtt_ms(service_url: str) -> float:
+    """Return the median over a service URL's servers of the time of a TCP connection, in ms.
+
+    Raises BrokersFailedError when one takes none.
+    """
+    addresses = (server.rpartition(":") for server in servers_of(service_url))
+    return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in addresses)
 
 
 def _ask(connection: socket.socket, frame: bytes, wanted: int) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perfgate.host.ports import connect_ms
 from perfgate.load.clients import ReadingClient, SendingClient
+from perfgate.systems.pulsar.client.roundtrip import connect_rtt_ms
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.reading import PulsarReader
 from perfgate.systems.pulsar.load.sending import PulsarSender
@@ -29,6 +28,4 @@ def round_trip_ms(spec: Mapping[str, Any]) -> float:
     A load host is asked for it before its first round: the client is compiled there now, as no round waits so long.
     """
     native.cannot_have()
-    brokers = spec["bootstrap"].partition("#")[0].partition("://")[2].rstrip("/").split(",")
-    addresses = (broker.rpartition(":") for broker in brokers)
-    return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in addresses)
+    return connect_rtt_ms(spec["bootstrap"])

@@ -21,6 +21,7 @@ from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import MIB, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.own_target import OwnTarget, StartedCluster
+from perfgate.systems.pulsar.client import servers_of
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.live_settings import LiveSettings
 from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
@@ -166,8 +167,7 @@ class OwnCluster(StartedCluster):
 
     def rtt_ms(self, link: Link) -> float:
         """Median over the brokers of one round trip."""
-        url = self.bootstrap(link).removeprefix("pulsar://").partition("#")[0]
-        addresses = (address.split(":") for address in url.split(","))
+        addresses = (server.split(":") for server in servers_of(self.bootstrap(link)))
         return statistics.median(ping_rtt_ms(host, int(port)) for host, port in addresses)
 
     def log_tail(self, lines: int = 40) -> str:
