@@ -97,7 +97,7 @@ def test_ports_are_published_on_loopback_and_brokers_advertise_them(tmp_path: Pa
     address = listeners["cross-zone"].removeprefix("pulsar://")
     assert address in one.bootstrap(CROSS_ZONE)
     assert one.bootstrap(CROSS_ZONE).endswith("#cross-zone")
-    assert one.admin.web.reached["broker-1:8080"] == f"127.0.0.1:{container.ports['8080/tcp'][1]}"
+    assert one.admin.reached["broker-1:8080"] == f"127.0.0.1:{container.ports['8080/tcp'][1]}"
 
 
 def test_a_broker_is_known_by_the_name_that_it_registered_under(tmp_path: Path, made: list[MagicMock]) -> None:

@@ -51,7 +51,7 @@ class AttachedPulsar(AttachedCluster):
         """
         self._lacking_bookies = lacking_bookies
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
-        self._described, self._admin, self._nodes, self._facts = described, admin, nodes, facts
+        self._admin, self._nodes, self._facts = admin, nodes, facts
         self.prefix = f"persistent://{namespace}/{PREFIX}"
         self._namespace = OwnNamespace(
             admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)
@@ -73,8 +73,7 @@ class AttachedPulsar(AttachedCluster):
 
     def watch(self, topic: str, link: Link) -> OwnerWatch:
         """Return a watch of the topic's state. Bookies count as there: whether they are cannot be seen from here."""
-        impatient = Admin(self._admin.web.urls, self._described.client, timeout_s=ANSWER_WITHIN_S, tries=1)
-        bookies = self._nodes.bookies
+        impatient, bookies = self._admin.impatient(ANSWER_WITHIN_S), self._nodes.bookies
         return OwnerWatch(impatient, topic, brokers=self._addresses, bookies=bookies, there=lambda: [*bookies.values()])
 
     def topics(self) -> TopicsOfRun:
@@ -107,9 +106,7 @@ class AttachedPulsar(AttachedCluster):
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         self._namespace.require_same()
-        admin = self._admin
-        if within_s is not None:
-            admin = Admin(self._admin.web.urls, self._described.client, timeout_s=within_s, tries=1)
+        admin = self._admin if within_s is None else self._admin.impatient(within_s)
         return unwell(admin, self._nodes, excused)
 
     def _unwell_before_a_fault(self) -> str:

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -78,13 +78,17 @@ class WebService:
             raise ConfigurationError("no web service address of the brokers is known")
         self.reached = reached
         self._timeout_s, self._tries, self._preferred = timeout_s, tries, 0
-        self._settings = dict(client)
+        self._client, self._settings = client, dict(client)
         self._local = threading.local()
         self._session()
 
-    def get(self, path: str, doing: str, **query: object) -> Any:
-        """Return the answer's JSON, or its text where it is none. Raises as `ask`."""
-        return self.ask("GET", path, doing, query=query)
+    def impatient(self, within_s: float) -> Self:
+        """Return one for the same cluster that asks each address once, and waits this long for its answer (s)."""
+        return type(self)(self.urls, self._client, timeout_s=within_s, tries=1, reached=self.reached)
+
+    def get(self, path: str, doing: str, at: str = "", **query: object) -> Any:
+        """Return the answer to a GET, as `ask`."""
+        return self.ask("GET", path, doing, query=query, at=at)
 
     def ask(
         self,

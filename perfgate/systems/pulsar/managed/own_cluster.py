@@ -141,9 +141,8 @@ class OwnCluster(StartedCluster):
 
     def watch(self, topic: str, link: Link) -> OwnerWatch:
         """Return a watch of the topic's state; `link` plays no part: it asks the brokers' web services."""
-        web = self.admin.web
         return OwnerWatch(
-            Admin(web.urls, timeout_s=WATCH_ANSWER_WITHIN_S, tries=1, reached=web.reached),
+            self.admin.impatient(WATCH_ANSWER_WITHIN_S),
             topic,
             brokers=self._broker_addresses(),
             bookies={self._at(bookie): bookie for bookie in bookie_ids(self.spec)},
@@ -159,7 +158,7 @@ class OwnCluster(StartedCluster):
         return Topics(self, self.admin, self._broker_addresses, self._place)
 
     def live_settings(self) -> LiveSettings:
-        return LiveSettings(self.admin, list(self.admin.web.urls))
+        return LiveSettings(self.admin, self.admin.urls)
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
         """Raise TargetError: no scenario with a quota is run here."""
