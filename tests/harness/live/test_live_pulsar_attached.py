@@ -74,7 +74,7 @@ def opened(tmp_path: Path, notes: list[str]) -> Iterator[Any]:
 def sent(cluster: AttachedPulsar, topic: str, messages: int) -> int:
     """Send so many messages by the file's service URL; return how many were confirmed."""
     pulsar: Any = import_module("pulsar")
-    client = pulsar.Client(cluster.bootstrap(SAME_ZONE), **_options(cluster._described, pulsar))
+    client = pulsar.Client(cluster.bootstrap(SAME_ZONE), **_options(dict(cluster.client_settings()), pulsar))
     confirmed: list[Any] = []
     try:
         producer = client.create_producer(topic, block_if_queue_full=True, send_timeout_millis=60_000)

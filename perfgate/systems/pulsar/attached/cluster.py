@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
@@ -40,10 +39,10 @@ class AttachedPulsar(AttachedCluster):
         nodes: Nodes,
         namespace: str,
         facts: Mapping[str, object],
-        meter: Meter | None = None,
-        ends_at: float = math.inf,
-        note: Callable[[str], None] = print,
-        lacking_bookies: Callable[[], str] = lambda: "",
+        meter: Meter,
+        ends_at: float,
+        note: Callable[[str], None],
+        lacking_bookies: Callable[[], str],
     ) -> None:
         """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, made by `apply_settings`.
 
@@ -69,7 +68,7 @@ class AttachedPulsar(AttachedCluster):
         """
         self._namespace.make()
         if self.spec.config:
-            self._live().change(self.spec.config)
+            self.live_settings().change(self.spec.config)
 
     def watch(self, topic: str, link: Link) -> OwnerWatch:
         """Return a watch of the topic's state. Bookies count as there: whether they are cannot be seen from here."""
@@ -85,18 +84,15 @@ class AttachedPulsar(AttachedCluster):
 
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
-        return self._live()
-
-    @property
-    def measured(self) -> Mapping[int, str]:
-        return self._nodes.measured
-
-    def _live(self) -> LiveSettings:
         if set(self._nodes.urls) != set(self._nodes.brokers) or not self._nodes.brokers:
             raise ConfigurationError(NO_SETTINGS)
         return LiveSettings(
             self._admin, list(self._nodes.urls.values()), partial(self._note, ALL), self._require_same, shared=True
         )
+
+    @property
+    def measured(self) -> Mapping[int, str]:
+        return self._nodes.measured
 
     def _require_same(self) -> None:
         try:

@@ -5,7 +5,7 @@ Each is made in a namespace of its own, which goes at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -169,7 +169,7 @@ class Trials:
         for server in described.servers:
             try:
                 with ExitStack() as stack:
-                    client = pulsar.Client(f"{scheme}://{server}", **_options(described, pulsar))
+                    client = pulsar.Client(f"{scheme}://{server}", **_options(dict(described.client), pulsar))
                     stack.callback(_closed, client)
                     client.create_producer(topic)
                     client.subscribe(topic, f"{PREFIX}probe")
@@ -185,8 +185,7 @@ class Trials:
             self._note(f"note: {problem}; going on with the other servers")
 
 
-def _options(described: DescribedPulsar, pulsar: Any) -> dict[str, Any]:
-    client = dict(described.client)
+def _options(client: Mapping[str, str], pulsar: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operation_timeout_seconds": CLIENT_TIMEOUT_S,
         "connection_timeout_ms": 1000 * CLIENT_TIMEOUT_S // 2,
