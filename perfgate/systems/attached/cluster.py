@@ -110,6 +110,10 @@ class AttachedCluster(ABC):
         self._changed: list[Changed] = []
 
     @abstractmethod
+    def apply_settings(self) -> None:
+        """Set the spec's broker settings, having noted what they were."""
+
+    @abstractmethod
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         """Return what is wrong with the cluster but for what brokers that are `excused` miss; empty: nothing.
 

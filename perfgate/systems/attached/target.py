@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, Required, TextIO, TypedDict, TypeVar
+from typing import Any, Generic, Required, TextIO, TypedDict, TypeVar
 
 from perfgate.model import ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.target import Cluster, Meter, OfCluster
-from perfgate.systems.attached.cluster import time_is_up
-from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.model.target import Meter, OfCluster
+from perfgate.systems.attached.cluster import AttachedCluster, time_is_up
 from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
 from perfgate.systems.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.attached.target_file import Described
@@ -23,21 +22,7 @@ LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 
 
-class Keepable(Cluster, Protocol):
-    """A cluster as the target keeps it: see :class:`perfgate.systems.attached.cluster.AttachedCluster`."""
-
-    @property
-    def faults(self) -> CommandFaults:
-        """What can be done to its nodes."""
-
-    def apply_settings(self) -> None:
-        """Set the spec's broker settings, having noted what they were."""
-
-    def close(self) -> list[str]:
-        """Put everything back; return what is left for a person to do."""
-
-
-Kept = TypeVar("Kept", bound=Keepable)
+Kept = TypeVar("Kept", bound=AttachedCluster)
 
 
 class Permitted(TypedDict, total=False):
