@@ -98,13 +98,12 @@ class AttachedCluster(ABC):
         """Brokers that this run has taken away since all was well: their replicas may be missing."""
         self.faults = CommandFaults(
             described.faults,
-            described.fault_timeout_s,
             brokers,
             manifest,
+            seen=self._answers,
             unwell=self._unwell_before_a_fault,
             allowed=described.fault_brokers,
             at_a_time=2 if described.two_down_allowed else 1,
-            seen=self._answers,
             session_s=self._session_s,
         )
         self._changed: list[Changed] = []

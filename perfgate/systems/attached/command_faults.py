@@ -8,10 +8,9 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Protocol
 
-from perfgate.host.ports import listens
 from perfgate.host.session import run_in_session
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import FAULTS
@@ -23,13 +22,12 @@ LAST_WORDS = 5
 WELL_WITHIN_S, BACK_WITHIN_S, LOOK_EVERY_S = 120.0, 60.0, 2.0
 STAYS_S = 4.0
 """A broker has to answer for this long before it counts as back."""
-CONNECT_S = 5.0
 PLAIN_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+")
 """Names and addresses as brokers should advertise them. A shell reads the value of {host}, and any server that answers
 as a broker chooses it."""
 
 
-def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str] = MappingProxyType({})) -> str | None:
+def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str]) -> str | None:
     """The reason why these commands cannot cause the fault on these brokers (addresses by id); None when they can."""
     needed = FAULTS[kind].commands
     if needed is None:
@@ -60,33 +58,100 @@ class FaultJournal(Protocol):
         """Note that it is back."""
 
 
+@dataclass(frozen=True, slots=True)
+class FaultCommands:
+    """The fault commands of a target file, by name, and how long one may take (s)."""
+
+    lines: Mapping[str, str]
+    timeout_s: float
+
+    def run(self, name: str, broker: int, address: str) -> None:
+        """Run a command for the broker at `address` (host:port).
+
+        Raises TargetError with its last words when it fails, takes longer, or is not stated.
+        """
+        if name not in self.lines:
+            raise TargetError(f"the target file states no [faults] {name}, which broker {broker} at {address} needs")
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        if not PLAIN_HOST.fullmatch(host) or not port.isdigit():
+            raise TargetError(
+                f"broker {broker} calls itself {address!r}: no command is run for what is no plain host and port"
+            )
+        command = self.lines[name].format(host=host, port=port, broker=broker)
+        try:
+            # The file's own command line, as its owner would type it.
+            code, output = run_in_session(["/bin/sh", "-c", command], self.timeout_s)
+        except subprocess.TimeoutExpired:
+            message = f"[faults] {name} for broker {broker} did not end within {self.timeout_s:g} s: {command}"
+            raise TargetError(redacted(message)) from None
+        if code:
+            words = "\n".join(output.splitlines()[-LAST_WORDS:])
+            message = f"[faults] {name} for broker {broker} ended with {code}: {command}\n{words}"
+            raise TargetError(redacted(message))
+
+    def bring_back(
+        self, back: str, broker: int, address: str, *, run: bool, ended: bool, seen: Callable[[str], bool]
+    ) -> str:
+        """Return why the broker is not back; empty when its command worked, and it answers and goes on to.
+
+        `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off
+        from the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what
+        took it away has ended; else it is watched for the commands' time, for it may go only now, and is then brought
+        back again. `seen`: whether the broker at an address answers.
+        """
+        failed = self._tried(back, broker, address) if run else ""
+        if failed and (back != "start" or not seen(address)):
+            return failed
+        watched_s = STAYS_S if ended else max(STAYS_S, self.timeout_s)
+        since, deadline = math.inf, time.monotonic() + BACK_WITHIN_S
+        while True:
+            there, now = seen(address), time.monotonic()
+            if there and now - since >= watched_s:
+                return ""
+            if not there and now > deadline:
+                return f"its command ended well, but nothing has answered at {address} for {BACK_WITHIN_S:g} s"
+            if not there and since < math.inf and not ended:  # it has gone only now
+                ended, deadline = True, now + BACK_WITHIN_S
+                if run and (failed := self._tried(back, broker, address)):
+                    return failed
+            since = min(since, now) if there else math.inf
+            time.sleep(LOOK_EVERY_S)
+
+    def _tried(self, name: str, broker: int, address: str) -> str:
+        try:
+            self.run(name, broker, address)
+        except TargetError as error:
+            return str(error)
+        return ""
+
+
 class CommandFaults:
     """See :class:`perfgate.model.target.Faults`."""
 
     def __init__(
         self,
-        commands: Mapping[str, str],
-        timeout_s: float,
+        commands: FaultCommands,
         brokers: Mapping[int, str],
         journal: FaultJournal,
         *,
+        seen: Callable[[str], bool],
         unwell: Callable[[], str] = lambda: "",
         allowed: Collection[int] = (),
         at_a_time: int = 1,
-        seen: Callable[[str], bool] | None = None,
         session_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, empty: all.
 
         `unwell` returns what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`:
-        how many may be away; `seen`: whether the broker at an address answers a request (default: something listens);
-        `session_s`: how long a broker may be silent, 0 where that is not known.
+        how many may be away; `seen`: whether the broker at an address answers a request; `session_s`: how long a broker
+        may be silent, 0 where that is not known.
         """
         self.session_s = session_s
         self._at_a_time, self._seen = at_a_time, seen
         self._taken: set[int] = set()
         """Brokers that have gone: the taking command has had its effect."""
-        self._commands, self._timeout_s, self._brokers, self._journal = commands, timeout_s, brokers, journal
+        self._commands, self._brokers, self._journal = commands, brokers, journal
         self._unwell, self.allowed = unwell, allowed
         self._away: dict[int, str] = {}
         self._returning: dict[int, str] = {}
@@ -130,18 +195,9 @@ class CommandFaults:
         """
         left = []
         for broker, back in {**self._away, **self._returning}.items():
-            address, run = self._brokers[broker], broker in self._away
+            address, run, ended = self._brokers[broker], broker in self._away, broker in self._taken
             try:
-                reason = bring_back(
-                    self._commands,
-                    back,
-                    broker,
-                    address,
-                    self._timeout_s,
-                    run=run,
-                    ended=broker in self._taken,
-                    seen=self._seen,
-                )
+                reason = self._commands.bring_back(back, broker, address, run=run, ended=ended, seen=self._seen)
             except Exception as error:  # whatever it is, the next broker is tried, and what comes after
                 reason = repr(error)
             if reason:
@@ -156,8 +212,7 @@ class CommandFaults:
         Otherwise a run that is killed hours later would leave them noted, and the next start would start a broker that
         its owner has stopped meanwhile.
         """
-        look = self._seen or (lambda address: listens(address, CONNECT_S))
-        for broker in [broker for broker in self._returning if look(self._brokers[broker])]:
+        for broker in [broker for broker in self._returning if self._seen(self._brokers[broker])]:
             self._is_back(broker)
 
     def _is_back(self, broker: int) -> None:
@@ -178,7 +233,7 @@ class CommandFaults:
         self._taken.discard(broker)
         self._journal.takes(broker, self._brokers[broker], BACK[name])
         self._away[broker] = BACK[name]
-        run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
+        self._commands.run(name, broker, self._brokers[broker])
         if name != "stop":  # a broker that was asked to end may take its time, whatever its command waits for
             self._taken.add(broker)
             with suppress(TargetError):  # a full disk: it is watched for longer, should this run be killed
@@ -195,54 +250,9 @@ class CommandFaults:
         poll_until(failure, well, within_s=WELL_WITHIN_S, every_s=LOOK_EVERY_S, not_yet=(NotYet, TargetError))
 
     def _give_back(self, name: str, broker: int) -> None:
-        run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
+        self._commands.run(name, broker, self._brokers[broker])
         self._taken.add(broker)  # that it had gone was seen
         self._returning[broker] = self._away.pop(broker, name)
-
-
-def bring_back(
-    commands: Mapping[str, str],
-    back: str,
-    broker: int,
-    address: str,
-    timeout_s: float,
-    *,
-    run: bool,
-    ended: bool = False,
-    seen: Callable[[str], bool] | None = None,
-) -> str:
-    """Return why the broker is not back; empty when its command worked, and it answers and goes on to.
-
-    `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off from
-    the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what took it
-    away has ended; else it is watched for `timeout_s`, for it may go only now, and is then brought back again.
-    """
-    look = seen or (lambda address: listens(address, CONNECT_S))
-    failed = _tried(commands, back, broker, address, timeout_s) if run else ""
-    if failed and (back != "start" or not look(address)):
-        return failed
-    watched_s = STAYS_S if ended else max(STAYS_S, timeout_s)
-    since, deadline = math.inf, time.monotonic() + BACK_WITHIN_S
-    while True:
-        there, now = look(address), time.monotonic()
-        if there and now - since >= watched_s:
-            return ""
-        if not there and now > deadline:
-            return f"its command ended well, but nothing has answered at {address} for {BACK_WITHIN_S:g} s"
-        if not there and since < math.inf and not ended:  # it has gone only now
-            ended, deadline = True, now + BACK_WITHIN_S
-            if run and (failed := _tried(commands, back, broker, address, timeout_s)):
-                return failed
-        since = min(since, now) if there else math.inf
-        time.sleep(LOOK_EVERY_S)
-
-
-def _tried(commands: Mapping[str, str], name: str, broker: int, address: str, timeout_s: float) -> str:
-    try:
-        run_command(commands, name, broker, address, timeout_s)
-    except TargetError as error:
-        return str(error)
-    return ""
 
 
 def still_away(broker: int, address: str, back: str, error: str) -> str:
@@ -251,28 +261,3 @@ def still_away(broker: int, address: str, back: str, error: str) -> str:
     words = " ".join(error.split())
     return f"BROKER {broker} ({address}) IS STILL {state}: [faults] {back} has to be run for it; {words}"
 
-
-def run_command(commands: Mapping[str, str], name: str, broker: int, address: str, timeout_s: float) -> None:
-    """Run one of the file's commands for the broker at `address` (host:port).
-
-    Raises TargetError with its last words when it fails, takes longer, or is not stated.
-    """
-    if name not in commands:
-        raise TargetError(f"the target file states no [faults] {name}, which broker {broker} at {address} needs")
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not PLAIN_HOST.fullmatch(host) or not port.isdigit():
-        raise TargetError(
-            f"broker {broker} calls itself {address!r}: no command is run for what is no plain host and port"
-        )
-    command = commands[name].format(host=host, port=port, broker=broker)
-    try:
-        # The file's own command line, as its owner would type it.
-        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s)
-    except subprocess.TimeoutExpired:
-        message = f"[faults] {name} for broker {broker} did not end within {timeout_s:g} s: {command}"
-        raise TargetError(redacted(message)) from None
-    if code:
-        words = "\n".join(output.splitlines()[-LAST_WORDS:])
-        message = f"[faults] {name} for broker {broker} ended with {code}: {command}\n{words}"
-        raise TargetError(redacted(message))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Generic, TypeVar
 
 from perfgate.host.journal import claimed
-from perfgate.systems.attached.command_faults import bring_back, still_away
+from perfgate.systems.attached.command_faults import still_away
 from perfgate.systems.attached.manifest import Leftover, read_leftover
 from perfgate.systems.attached.target_file import Described
 
@@ -56,23 +57,14 @@ class Cleaner(ABC, Generic[Admin]):
             return left
 
     def _bring_back(self, leftover: Leftover) -> list[str]:
-        left = []
+        left, seen = [], partial(self._answers, cluster_id=leftover.cluster_id)
         for broker, (address, back, taken) in list(leftover.away.items()):
             self._note(
                 f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
                 f"{back}, then watching whether it stays"
             )
             try:
-                reason = bring_back(
-                    self._of_file.faults,
-                    back,
-                    broker,
-                    address,
-                    self._of_file.fault_timeout_s,
-                    run=True,
-                    ended=taken,
-                    seen=lambda at: self._answers(at, leftover.cluster_id),
-                )
+                reason = self._of_file.faults.bring_back(back, broker, address, run=True, ended=taken, seen=seen)
             except Exception as error:  # whatever it is, the next broker is tried
                 reason = repr(error)
             if reason:

@@ -20,8 +20,6 @@ from perfgate.systems.attached.target_file import Described
 
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
-
-
 Kept = TypeVar("Kept", bound=AttachedCluster)
 
 

@@ -16,12 +16,14 @@ from perfgate.model import MIB, Settings, System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 from perfgate.model.target import ACTIONS, PREFIX
+from perfgate.systems.attached.command_faults import FaultCommands
 from perfgate.systems.attached.stated import SECRET_HEADERS, SECRET_SETTINGS, as_stated, is_elsewhere, resolved
 
 AT_THE_TOP = "at the top of the file, before any [table]"
 CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
 """Clear text over a network; this machine's own loopback is none, but a name that begins like it is."""
 FAULT_TIMEOUT_S = 60.0
+NO_FAULTS = FaultCommands({}, FAULT_TIMEOUT_S)
 MOST_BROKERS = 10_000
 USUAL_PARTITIONS = 300
 """Of a round's topics, replicas counted, where a file states nothing: each round makes them anew."""
@@ -109,9 +111,8 @@ class Described(ABC):
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
-    faults: Mapping[str, str] = field(default_factory=dict)
-    """Command lines by action on a broker, with {host}, {port} and {broker}."""
-    fault_timeout_s: float = FAULT_TIMEOUT_S
+    faults: FaultCommands = NO_FAULTS
+    """By action on a broker; their lines have {host}, {port} and {broker}."""
     fault_brokers: tuple[int, ...] = ()
     """Those that faults may take away; empty: any."""
     two_down_allowed: bool = False
@@ -182,8 +183,7 @@ def of_every_system(path: Path, document: Mapping[str, Any], tables: Mapping[str
         "stated_on_this_host": top.flag("on-this-host") if "on-this-host" in document else None,
         "dedicated": top.flag("dedicated"),
         "broker_config_allowed": tables["broker-config"].flag("allowed"),
-        "faults": faults_of(faults.values),
-        "fault_timeout_s": faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
+        "faults": FaultCommands(faults_of(faults.values), faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600)),
         "fault_brokers": faults.ids("brokers"),
         "two_down_allowed": faults.flag("two-down"),
     }

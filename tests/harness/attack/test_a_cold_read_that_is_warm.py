@@ -162,4 +162,4 @@ def test_brokers_whose_files_are_out_of_reach_are_not_asked(tmp_path: Path) -> N
     tiers = ClusterSpec(config=settings({"remote.log.storage.system.enable": "true"}))
     assert "tiered storage needs --target embedded" in (target.cannot(replace(scenario(), cluster=tiers)) or "")
     assert FAULTS["cold-read"].commands is None
-    assert "cannot be brought about on real brokers" in (lacking("cold-read", {}) or "")
+    assert "cannot be brought about on real brokers" in (lacking("cold-read", {}, {}) or "")

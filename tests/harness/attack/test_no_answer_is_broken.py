@@ -38,6 +38,7 @@ from perfgate.model.errors import (
 )
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 from perfgate.model.target import Meter
+from perfgate.systems.attached.command_faults import FaultCommands
 from perfgate.systems.kafka.attached import cluster as attached
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, Topics, answer
@@ -426,8 +427,7 @@ def described() -> Any:
         bootstrap="127.0.0.1:1",
         client=(),
         prefix="kpg-",
-        faults={},
-        fault_timeout_s=1.0,
+        faults=FaultCommands({}, 1.0),
         fault_brokers=(),
         two_down_allowed=False,
         dedicated=True,

@@ -216,8 +216,8 @@ def test_a_fault_in_one_file_goes_all_the_way(
 
 
 def test_real_brokers_need_the_commands_that_it_names() -> None:
-    assert lacking("blink", {"pause": "p {broker}", "resume": "r {broker}"}) is None
-    assert lacking("blink", {}) == "no fault command: the target file states no [faults] pause and resume"
+    assert lacking("blink", {"pause": "p {broker}", "resume": "r {broker}"}, {}) is None
+    assert lacking("blink", {}, {}) == "no fault command: the target file states no [faults] pause and resume"
 
 
 def test_without_its_file_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

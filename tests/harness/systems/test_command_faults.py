@@ -12,24 +12,25 @@ from confluent_kafka import KafkaError, KafkaException
 from perfgate.model.errors import TargetError
 from perfgate.model.secret import MASK, Secret
 from perfgate.model.target import Action
-from perfgate.systems.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
+from perfgate.systems.attached.command_faults import CommandFaults, FaultCommands, FaultJournal, lacking
 from perfgate.systems.attached.manifest import Away, Manifest, leftovers
 from perfgate.systems.kafka.client.admin import session_s
-from tests.harness.build.clock import Clock
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
 
-@pytest.fixture(autouse=True)
-def come(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """Let what was asked for at an address be there from the second look on; no wait takes time."""
-    asked: Counter[str] = Counter()
+pytestmark = pytest.mark.usefixtures("clock")  # no wait takes time
 
-    def listens(address: str, timeout_s: float) -> bool:
-        asked[address] += 1
-        return asked[address] > 1
 
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", listens)
+class Coming:
+    """What was asked for at an address is there from the second look on."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, address: str) -> bool:
+        self._asked[address] += 1
+        return self._asked[address] > 1
 
 
 class Noted:
@@ -50,7 +51,7 @@ class Noted:
 
 def faults(timeout_s: float = 5.0, journal: FaultJournal | None = None, **commands: str) -> CommandFaults:
     named = {name.replace("_", "-"): command for name, command in commands.items()}
-    return CommandFaults(named, timeout_s, BROKERS, journal or Noted(), at_a_time=2)
+    return CommandFaults(FaultCommands(named, timeout_s), BROKERS, journal or Noted(), seen=Coming(), at_a_time=2)
 
 
 def test_the_command_is_run_for_the_broker(tmp_path: Path) -> None:
@@ -139,17 +140,17 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words: str | None) -> None:
-    found = lacking(kind, commands)
+    found = lacking(kind, commands, {})
     assert found is None if words is None else words in str(found)
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path) -> None:
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
     made = CommandFaults(
-        {"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"},
-        5,
+        FaultCommands({"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"}, 5),
         BROKERS,
         Noted(),
+        seen=Coming(),
         unwell=lambda: next(answers),
         at_a_time=2,
     )
@@ -158,14 +159,16 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path) -> N
     made.do("kill", 2)
     made.restore()
     assert next(answers) == ""
-    sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
+    offline = "1 of 9 partitions are offline"
+    sick = CommandFaults(FaultCommands({"kill": "false"}, 5), BROKERS, Noted(), seen=Coming(), unwell=lambda: offline)
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
         sick.do("kill", 1)
     assert not sick.away
 
 
 def test_only_brokers_that_are_listed_are_taken() -> None:
-    made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted(), allowed=(2,))
+    commands = FaultCommands({"kill": "true", "start": "true"}, 5)
+    made = CommandFaults(commands, BROKERS, Noted(), seen=Coming(), allowed=(2,))
     with pytest.raises(TargetError, match=r"broker 1 is not among \[faults\] brokers: 2"):
         made.do("kill", 1)
     made.do("kill", 2)
@@ -202,12 +205,14 @@ def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tu
     ],
 )
 def test_a_broker_is_back_when_it_is_seen(
-    monkeypatch: pytest.MonkeyPatch, back: str, command: str, listens: tuple[bool, bool], left: str
+    back: str, command: str, listens: tuple[bool, bool], left: str
 ) -> None:
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
     looks = iter(listens)
-    monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", lambda *_: next(looks, listens[1]))
-    found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
+    commands = FaultCommands({back: command}, 5)
+    found = commands.bring_back(
+        back, 1, BROKERS[1], run=True, ended=True, seen=lambda _: next(looks, listens[1])
+    )
     assert found.startswith(left)
     assert bool(found) is bool(left)
 
@@ -215,9 +220,8 @@ def test_a_broker_is_back_when_it_is_seen(
 @pytest.mark.parametrize("back", ["start", "heal", "resume"])
 def test_what_brings_a_broker_back_is_run_whatever_is_seen(tmp_path: Path, back: str) -> None:
     """One that is being stopped, or is cut off from the others, still answers."""
-    found = bring_back(
-        {back: f"echo {back} >> {tmp_path}/done"}, back, 1, BROKERS[1], 0.1, run=True, seen=lambda _: True
-    )
+    commands = FaultCommands({back: f"echo {back} >> {tmp_path}/done"}, 0.1)
+    found = commands.bring_back(back, 1, BROKERS[1], run=True, ended=False, seen=lambda _: True)
     assert found == ""
     assert (tmp_path / "done").read_text() == f"{back}\n"
 
@@ -227,13 +231,12 @@ def test_a_broker_that_goes_only_now_is_brought_back_again(tmp_path: Path, back:
     """The command that took it was interrupted, and what it had begun went on: one that was cut off stayed so."""
     looks = iter([True, True, False])
     done = tmp_path / "done"
-    found = bring_back(
-        {back: f"echo {back} >> {done}"},
+    found = FaultCommands({back: f"echo {back} >> {done}"}, 0.5).bring_back(
         back,
         1,
         BROKERS[1],
-        0.5,
         run=True,
+        ended=False,
         seen=lambda _: next(looks, done.read_text() == f"{back}\n{back}\n"),
     )
     assert found == ""
@@ -249,7 +252,7 @@ def test_an_error_of_any_kind_keeps_no_other_broker_away(tmp_path: Path) -> None
         return True
 
     named = {"kill": "true", "start": f"echo {{broker}} >> {tmp_path}/done"}
-    made = CommandFaults(named, 5.0, BROKERS, Noted(), at_a_time=2, seen=seen)
+    made = CommandFaults(FaultCommands(named, 5.0), BROKERS, Noted(), at_a_time=2, seen=seen)
     made.do("kill", 1)
     made.do("kill", 2)
     (left,) = made.restore()
@@ -263,7 +266,7 @@ def test_what_is_back_is_noted_when_the_cluster_is_well_again(tmp_path: Path) ->
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     answering = {BROKERS[1]: False}
     named = {"kill": "true", "start": "true"}
-    made = CommandFaults(named, 5.0, BROKERS, manifest, seen=lambda address: answering[address])
+    made = CommandFaults(FaultCommands(named, 5.0), BROKERS, manifest, seen=answering.__getitem__)
     made.do("kill", 1)
     made.do("start", 1)
     made.settled()
@@ -276,7 +279,7 @@ def test_what_is_back_is_noted_when_the_cluster_is_well_again(tmp_path: Path) ->
 
 def test_a_second_broker_is_not_taken_while_one_is_away() -> None:
     """A fault that was broken off leaves one away; what comes next must not take another."""
-    made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted())
+    made = CommandFaults(FaultCommands({"kill": "true", "start": "true"}, 5), BROKERS, Noted(), seen=Coming())
     made.do("kill", 1)
     with pytest.raises(TargetError, match=r"broker 2 is not taken away: 1 is, and \[faults\] two-down is not true"):
         made.do("kill", 2)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, Secret, redacted, revealed
+from perfgate.systems.attached.command_faults import FaultCommands
 from perfgate.systems.kafka.attached import described as module
 from perfgate.systems.kafka.attached.client_settings import inlined
 from perfgate.systems.kafka.attached.described import DescribedTarget, load_target
@@ -98,9 +99,9 @@ def test_only_a_file_that_says_so_has_its_brokers_blamed(tmp_path: Path) -> None
 
 
 def test_fault_commands_are_checked(tmp_path: Path) -> None:
-    assert described(tmp_path, LEAST).faults == {}
+    assert described(tmp_path, LEAST).faults.lines == {}
     target = described(tmp_path, LEAST + '[faults]\nstop = "ssh {host} stop"\ntimeout-s = 20\n')
-    assert (target.faults, target.fault_timeout_s) == ({"stop": "ssh {host} stop"}, 20.0)
+    assert target.faults == FaultCommands({"stop": "ssh {host} stop"}, 20.0)
     assert "[faults] stop: only {host}, {port} and {broker}" in refused(
         tmp_path, LEAST + '[faults]\nstop = "ssh {node} stop"\n'
     )

@@ -11,7 +11,7 @@ import pytest
 
 from perfgate.host.session import run_in_session
 from perfgate.model.errors import TargetError
-from perfgate.systems.attached.command_faults import run_command
+from perfgate.systems.attached.command_faults import FaultCommands
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from perfgate.systems.attached.command_faults import run_command
 )
 def test_what_brokers_call_themselves_is_no_command(address: str, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no command is run"):
-        run_command({"kill": f"cd {tmp_path}; echo {{host}} {{port}}"}, "kill", 1, address, 5)
+        FaultCommands({"kill": f"cd {tmp_path}; echo {{host}} {{port}}"}, 5).run("kill", 1, address)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("address", ["kafka-1.example.com:9092", "10.0.0.1:9092", "fe80::1:9092", "kafka_1:9092"])
 def test_names_and_addresses_are(address: str, tmp_path: Path) -> None:
-    run_command({"kill": f"echo {{host}} > {tmp_path}/host"}, "kill", 1, address, 5)
+    FaultCommands({"kill": f"echo {{host}} > {tmp_path}/host"}, 5).run("kill", 1, address)
     assert (tmp_path / "host").read_text() == f"{address.rpartition(':')[0]}\n"
 
 
@@ -58,7 +58,7 @@ def test_a_command_goes_on_to_its_end_where_its_interruption_cannot_be_told(tmp_
 def test_a_full_disk_keeps_no_command_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker stayed down: the first line that its start printed found no room in /tmp, and ended it."""
     monkeypatch.setattr("tempfile.TemporaryFile", partial(Path("/dev/full").open, "wb", buffering=0))
-    run_command({"start": f"set -e; echo starting; touch {tmp_path}/up"}, "start", 1, "kafka-1:9093", 30)
+    FaultCommands({"start": f"set -e; echo starting; touch {tmp_path}/up"}, 30).run("start", 1, "kafka-1:9093")
     assert (tmp_path / "up").exists()
     monkeypatch.undo()
     assert run_in_session(["echo", "starting"], 30) == (0, "starting\n"), "and none of the room that was kept for it"

@@ -177,17 +177,15 @@ def test_what_a_start_that_failed_has_put_back_is_its_owners_from_then_on(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_another_start_is_putting_back_is_left_to_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker
-) -> None:
+def test_what_another_start_is_putting_back_is_left_to_it(tmp_path: Path, broker: Broker) -> None:
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.changes("1", "num.io.threads", None, "9", "16")
     killed.takes(1, "kafka-1:9093", "start")
     killed.close()
     broker.values["1", "num.io.threads"] = "16"
     brought_back = Mock(return_value="")
-    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", brought_back)
-    found, cleaner = list(leftovers(tmp_path, "c")), Cleaner(Mock(), Mock())
+    found = list(leftovers(tmp_path, "c"))
+    cleaner = Cleaner(Mock(faults=Mock(bring_back=brought_back)), Mock())
     with claimed(tmp_path / "r.jsonl"):
         assert cleaner.put_back(Mock(), found) == cleaner.bring_brokers_back(found[0]) == []
         assert broker.values["1", "num.io.threads"] == "16"
@@ -247,15 +245,12 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(tmp_path: Path) -> None:
     """It had been healed by hand, the rule that its command takes away was gone, and no start was possible."""
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.takes(1, "kafka-1:9093", "heal")
     killed.close()
-    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", lambda *_, **__: "Bad rule")
-    cleaner = Cleaner(Mock(), Mock())
+    cleaner = Cleaner(Mock(faults=Mock(bring_back=lambda *_, **__: "Bad rule")), Mock())
     told, _ = cleaner.put_back(Mock(), list(leftovers(tmp_path, "c")))
     assert told.endswith(f"Bad rule; once it has been seen to by hand, take its lines out of {tmp_path / 'r.jsonl'}")
 

@@ -145,7 +145,7 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
         result=lambda timeout: Mock(cluster_id="c", nodes=told.pop(0))
     )
     monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
-    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", lambda *_, **__: "")
+    monkeypatch.setattr(module, "cluster_id_at", lambda *_: "c")
     monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
     monkeypatch.setattr(module, "unwell", lambda *_: "seen no further")
     with pytest.raises(ConfigurationError, match="seen no further"):
