@@ -31,8 +31,7 @@ from perfgate.systems.pulsar.jars import tool_jars
 from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
 from perfgate.systems.pulsar.load.perf import PulsarPerfDriver
 from perfgate.systems.pulsar.load.settings import settings_of
-from perfgate.systems.pulsar.managed.embedded import PulsarTarget
-from perfgate.systems.pulsar.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.pulsar.managed.embedded import EmbeddedCluster, PulsarTarget
 
 RESULTS = Path(__file__).parent / "results" / "pulsar_engine.json"
 ENGINE, PERF, SLOW, PYTHON = "libpulsar", "pulsar-perf", "libpulsar, no compiler", "Python client"

@@ -19,31 +19,26 @@ from perfgate.host.journal import mark_of_this_process
 from perfgate.host.ports import HOST
 from perfgate.host.session import interrupted_later
 from perfgate.host.toxiproxy import ToxiproxyApi
+from perfgate.host.waiting import LOG_LINE
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Action
+from perfgate.systems.own_processes import LOOKED_AT, last_lines
 
 CHECK_EVERY_S = 0.5
 """Asking the Docker engine about three containers takes some milliseconds of CPU, which the brokers share."""
 PROXY_API, PROXY_FIRST = 8474, 20_000
 ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
-LOG_LINE = 300
-LAST_LINES, LOOKED_AT = 15, 60
-"""Lines of a log that are shown, and those that they are chosen from."""
 WITHOUT_RYUK = (
     "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves is then "
     "removed at the next start"
 )
 
 
-def _last_lines(log: str) -> str:
-    return "\n".join(log.splitlines()[-LAST_LINES:])
-
-
 class OwnContainers:
     """The containers of one cluster. All of them bear the mark of this process, and go with :meth:`close`."""
 
-    def __init__(self, name_of: Callable[[int], str], last_words: Callable[[str], str] = _last_lines) -> None:
+    def __init__(self, name_of: Callable[[int], str], last_words: Callable[[str], str] = last_lines) -> None:
         """`name_of` a node: its name in the network, and of its log; `last_words` of a log: what says why it ended."""
         self._name_of, self._last_words = name_of, last_words
         self._network = Network(docker_network_kw={"labels": {OWNER: mark_of_this_process()}})
@@ -149,7 +144,7 @@ class OwnContainers:
 
     def run(self, node: int, command: list[str], environment: Mapping[str, str], doing: str) -> tuple[int, str]:
         """Run a command in a node's container; return its exit code and its output. Raises TargetError."""
-        with _told(doing):
+        with _failing(doing):
             code, output = self._of(node).exec_run(command, environment=dict(environment))
         assert code is not None
         assert isinstance(output, bytes)
@@ -160,7 +155,7 @@ class OwnContainers:
 
         def does(doing: str, act: Callable[[Container, int], None]) -> Callable[[int], None]:
             def do(node: int) -> None:
-                with _told(doing.format(node)):
+                with _failing(doing.format(node)):
                     act(self._of(node), node)
 
             return do
@@ -184,7 +179,7 @@ class OwnContainers:
 
     def runs(self, node: int) -> bool:
         """Whether the node has not ended. Raises TargetError."""
-        with _told(f"looking at the container of node {node}"):
+        with _failing(f"looking at the container of node {node}"):
             container = self._of(node)
             container.reload()
         return bool(container.attrs["State"]["Running"])
@@ -223,7 +218,7 @@ def tail_of(container: DockerContainer, lines: int) -> str:
 
 
 @contextmanager
-def _told(doing: str) -> Iterator[None]:
+def _failing(doing: str) -> Iterator[None]:
     try:
         yield
     except DockerErrors as error:

@@ -9,11 +9,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import psutil
+
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import ClusterSpec, Scenario
-from perfgate.model.errors import BrokersFailedError
+from perfgate.model import MIB, ClusterSpec, Scenario
+from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.model.target import Action, Meter
+from perfgate.systems.own_processes import OwnProcesses
 
 START_TRIES = 2
 STOP_TIMEOUT_S = 60
@@ -27,6 +30,8 @@ class StartedCluster(ABC):
     own = dedicated = True
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
+    processes: OwnProcesses | None = None
+    """Its nodes, where they are processes of this machine."""
 
     def __init__(self, spec: ClusterSpec, logs: Path) -> None:
         self.spec, self._logs = spec, logs
@@ -66,6 +71,10 @@ class OwnTarget(ABC, Generic[Started]):
     left_behind: tuple[str, ...] = ()
     port_taken: tuple[str, ...] = ()
     """Words of a start that failed because a port was taken between choice and use: worth another set, once."""
+    nodes_called = "the brokers"
+    """What a person is told that its nodes are."""
+    _paired = False
+    """Whether there was memory for two clusters once."""
 
     def __init__(self, *, log_folder: Path, say: Callable[[str], None]) -> None:
         self._log_folder, self._say = log_folder, say
@@ -109,7 +118,19 @@ class OwnTarget(ABC, Generic[Started]):
             self._alive = self._another(spec)
         return self._alive
 
+    def _needed_mib(self, spec: ClusterSpec) -> float:
+        """Return the memory that such a cluster takes under load, in MiB; 0: not known."""
+        return 0.0
+
     def beside(self, spec: ClusterSpec) -> Started:
+        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
+        needed, free = self._needed_mib(spec), psutil.virtual_memory().available / MIB
+        if not self._paired and needed > free:  # what was measured is not given up for what is less later
+            raise ConfigurationError(
+                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
+                "available: end what else runs here, or compare on a larger machine"
+            )
+        self._paired = True
         self._beside = self._another(spec)
         return self._beside
 
@@ -118,7 +139,12 @@ class OwnTarget(ABC, Generic[Started]):
         return self.start(spec, self._log_folder / f"cluster-{self._started}")
 
     def keep_aot_cache(self) -> None:
-        """Do nothing."""
+        """Keep what Java learnt of the nodes that are alive, where no run has done so; they end then."""
+        processes = self._alive.processes if self._alive else None
+        if processes and processes.recording:
+            self._say(f"keeping what Java learnt of {self.nodes_called}, once: later runs warm up sooner")
+            processes.keep_caches()
+            self.close()
 
     def close(self) -> None:
         """End the clusters that are alive; their logs stay. After an interruption the next call ends the rest."""
@@ -133,17 +159,30 @@ class OwnTarget(ABC, Generic[Started]):
             raise
 
 
+def check_memory(needed_mib: float, nodes: str) -> None:
+    """Raise ConfigurationError where less memory is available than these nodes take.
+
+    Where it runs out the kernel kills one, which is then blamed for it.
+    """
+    if needed_mib > (free := psutil.virtual_memory().available / MIB):
+        raise ConfigurationError(
+            f"too little memory: {nodes} take about {needed_mib:,.0f} MiB, and {free:,.0f} MiB are available: end what "
+            "else runs here, or run on a larger machine"
+        )
+
+
 def _late(reason: str) -> BrokersFailedError:
     return BrokersFailedError(reason, perhaps_late=True)
 
 
-class NodeFaults(ABC):
+class NodeFaults:
     """Actions on nodes that this suite has started, by a function each."""
 
     allowed: Collection[int] = ()
 
-    def __init__(self, actions: Mapping[Action, Callable[[int], None]]) -> None:
-        self._actions = actions
+    def __init__(self, actions: Mapping[Action, Callable[[int], None]], runs: Callable[[int], bool]) -> None:
+        """`runs`: whether a node has not ended yet."""
+        self._actions, self._runs = actions, runs
         self.absent: set[int] = set()
         """Nodes that are meant to have ended."""
 
@@ -161,12 +200,8 @@ class NodeFaults(ABC):
 
     def wait_until_ended(self, node: int) -> None:
         def ended() -> None:
-            if self.runs(node):
+            if self._runs(node):
                 raise NotYet("it still runs")
 
         failure = f"node {node} was asked to end and has not done so"
         poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S, error=_late)
-
-    @abstractmethod
-    def runs(self, node: int) -> bool:
-        """Whether the node has not ended yet."""

@@ -25,7 +25,7 @@ from perfgate.host.ports import HOST, free_ports
 from perfgate.model import ClusterSpec, Settings, settings
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, pulsar_jars
-from perfgate.systems.pulsar.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.pulsar.managed.embedded import EmbeddedCluster
 from perfgate.systems.pulsar.managed.nodes import CLUSTER, SAME_ZONE_LISTENER, broker_ids, role_of
 
 SUPERUSER, TENANT_ADMIN, NOBODY = "superuser", "gate", "nobody"

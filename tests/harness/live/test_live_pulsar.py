@@ -17,8 +17,7 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import BrokersFailedError
 from perfgate.model.metrics import metric_info
-from perfgate.systems.pulsar.managed.embedded import PulsarTarget
-from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
+from perfgate.systems.pulsar.managed.embedded import DATA, EmbeddedCluster, PulsarTarget
 from tests.harness.live.pulsar_messages import produce
 from tests.harness.run_gate import ROOT
 

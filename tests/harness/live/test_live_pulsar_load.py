@@ -16,8 +16,7 @@ from perfgate.measure.validity import accounting_of
 from perfgate.model import SAME_ZONE, ClusterSpec, Consumers, Keys, Load, Scenario, TopicSpec, settings
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
-from perfgate.systems.pulsar.managed.embedded import PulsarTarget
-from perfgate.systems.pulsar.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.pulsar.managed.embedded import EmbeddedCluster, PulsarTarget
 
 pytestmark = pytest.mark.slow
 SPEC = ClusterSpec(

@@ -217,12 +217,9 @@ class ContainerFaults(KafkaFaults):
 
     def __init__(self, containers: OwnContainers, *, voters: Iterable[int], data: str, bootstrap: str) -> None:
         """`data`: the log folder inside; `bootstrap`: the brokers' addresses in the network."""
-        super().__init__(containers.actions())
+        super().__init__(containers.actions(), containers.runs)
         self._containers = containers
         self._voters, self._data, self._bootstrap = list(voters), data, bootstrap
-
-    def runs(self, node: int) -> bool:
-        return self._containers.runs(node)
 
     def active_controller(self) -> int:
         return agreed_leader({node: self._state(node) for node in self._voters if node not in self.absent}, self.absent)

@@ -6,13 +6,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import psutil
-
 from perfgate.host.disk import check_disk
 from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
 from perfgate.host.toxiproxy import toxiproxy_server
-from perfgate.model import MIB, ClusterSpec
+from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import jars_of, java_needed
@@ -21,6 +19,7 @@ from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluste
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
 from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar
+from perfgate.systems.own_target import check_memory
 
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
@@ -47,7 +46,6 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against one another, not scenarios."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone, self._compared = cross_zone, compared
-        self._paired = False
         self._warm_start = True
         """Whether brokers start with Java's cache of earlier ones."""
 
@@ -60,20 +58,12 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         check_disk(at_a_time, Path(tempfile.gettempdir()))
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had.
-
-        Memory counts: where it runs out the kernel kills a broker, which is then blamed for it.
-        """
+        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had."""
         specs = list(specs)
         check_no_containers(specs)
-        largest = max(specs, key=_needed_mib)
-        needed, apart = _needed_mib(largest), largest.controllers
-        if needed > (free := psutil.virtual_memory().available / MIB):
-            nodes = f"{largest.brokers} brokers{f' and {apart} controllers' if apart else ''}"
-            raise ConfigurationError(
-                f"too little memory: {nodes} take about {needed:,.0f} MiB, and {free:,.0f} MiB are "
-                "available: end what else runs here, or run on a larger machine"
-            )
+        largest = max(specs, key=self._needed_mib)
+        apart = f" and {largest.controllers} controllers" if largest.controllers else ""
+        check_memory(self._needed_mib(largest), f"{largest.brokers} brokers{apart}")
         # Brokers with such a cache are quicker at first (docs/evidence/measurement.md), and other options or another
         # version have none, or one of their own: of two sides that differ so neither starts with it.
         kinds = {(spec.version, spec.home, spec.jvm_options) for spec in specs}
@@ -92,23 +82,8 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         if self._monitoring.wanted:
             exporter_jar()
 
-    def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
-        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
-        needed, free = _needed_mib(spec), psutil.virtual_memory().available / MIB
-        first, self._paired = not self._paired, True
-        if first and needed > free:  # what was measured is not given up for what is less later
-            raise ConfigurationError(
-                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
-                "available: end what else runs here, or compare on a larger machine"
-            )
-        return super().beside(spec)
-
-    def keep_aot_cache(self) -> None:
-        """Keep the recording of the brokers that are alive, where no run has done so; they end then."""
-        if self._alive is not None and self._alive.recording:
-            self._say("keeping what Java learnt of the brokers, once: later runs warm up sooner")
-            self._alive.keep_aot_cache()
-            self.close()
+    def _needed_mib(self, spec: ClusterSpec) -> float:
+        return (spec.brokers + spec.controllers) * needed_mib(spec.jvm_options)
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), jars_of(spec)
@@ -122,7 +97,3 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
             monitoring=self._monitoring,
             warm_start=self._warm_start,
         )
-
-
-def _needed_mib(spec: ClusterSpec) -> float:
-    return (spec.brokers + spec.controllers) * needed_mib(spec.jvm_options)

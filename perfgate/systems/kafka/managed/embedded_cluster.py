@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from perfgate.host.guard import Guard
 from perfgate.host.java import AotCaches, cache_path
-from perfgate.host.journal import LockedFolder
-from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST, free_ports
-from perfgate.host.toxiproxy import start_toxiproxy
-from perfgate.host.waiting import start_error, tail_of
+from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec, Link
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
     JVM_OPTIONS,
@@ -36,6 +32,7 @@ from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.tiered import FOLDER, is_tiered, tiered_settings
+from perfgate.systems.own_processes import OwnProcesses
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
@@ -44,6 +41,8 @@ DATA = "kafka-perf-gate-data-"
 
 
 class EmbeddedCluster(OwnCluster):
+    processes: OwnProcesses
+
     def __init__(
         self,
         spec: ClusterSpec,
@@ -69,27 +68,20 @@ class EmbeddedCluster(OwnCluster):
         self._cross_zone = cross_zone
         self._nodes = nodes
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
-        self._guard = Guard()
-        self._folder = LockedFolder(DATA)
-        self._data = self._folder.path
-        self._guard.owns(self._data)
-        try:
-            if spec.security != "plaintext":
-                self._secured = Secured(spec.security, java=java, folder=self._data)
-        except BaseException:
-            self._guard.close()
-            self._folder.delete()
-            raise
-        self._pids: dict[int, int] = {}
-        self._proxy_pid = 0
-        self._proxy_log = logs / "toxiproxy.log"
         # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
         plain = warm_start and not (spec.jvm_options or monitoring.wanted)
         cache = cache_path(java, f"kafka-{jars.version}", jars.classpath, JVM_OPTIONS) if plain else None
         self._aot = AotCaches({"broker": cache})
+        self.processes = OwnProcesses(partial(node_name, spec), logs, data=DATA, caches=self._aot)
+        self._data = self.processes.data
+        try:
+            if spec.security != "plaintext":
+                self._secured = Secured(spec.security, java=java, folder=self._data)
+        except BaseException:
+            self.processes.close()
+            raise
         self.faults: ProcessFaults = ProcessFaults(
-            self._guard,
-            self._pids,
+            self.processes,
             spawn=self._spawn,
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
@@ -108,9 +100,7 @@ class EmbeddedCluster(OwnCluster):
         for node in self._nodes:
             self._spawn(node)
         if self._cross_zone or self._severable:
-            self._proxy_pid, self.proxy = start_toxiproxy(
-                self._guard, api_port=self._proxy_api_port, log=self._proxy_log
-            )
+            self.proxy = self.processes.start_proxy(self._proxy_api_port)
             if self._cross_zone:
                 listen, upstream = (
                     {broker: f"{HOST}:{port}" for broker, port in self._ports[name].items()}
@@ -119,11 +109,11 @@ class EmbeddedCluster(OwnCluster):
                 self.proxy.add_brokers(listen, upstream)
             if self._severable:
                 self._severable.add_to(self.proxy)
-        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self._logged)
+        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self.processes.logged)
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
-                self._guard,
+                self.processes.guard,
                 self._data,
                 self._logs / "prometheus.log",
                 port=self._prometheus_port,
@@ -137,21 +127,7 @@ class EmbeddedCluster(OwnCluster):
         return super().bootstrap(link)
 
     def close(self) -> None:
-        """Kill every process and remove the data; the logs stay."""
-        self._guard.close()
-        self._folder.delete()
-        self._aot.delete_drafts()
-
-    @property
-    def recording(self) -> bool:
-        return bool(self._aot.recording)
-
-    def keep_aot_cache(self) -> None:
-        """End the broker that records, and keep its cache for later runs. It is missing afterwards."""
-        self._aot.keep(
-            lambda node: self._guard.signal(self._pids[node], signal.SIGTERM),
-            lambda node: self._guard.exit_status(self._pids[node]),
-        )
+        self.processes.close()
 
     def _spawn(self, node: int) -> None:
         argv = [
@@ -165,41 +141,27 @@ class EmbeddedCluster(OwnCluster):
             "kafka.Kafka",
             self._properties(node),
         ]
-        self._pids[node] = self._guard.spawn(argv, log=self._log(node))
-        if self.spec.cpus_per_broker and node in self._ids:
-            self._guard.owns(limit_cpu(self._pids[node], self.spec.cpus_per_broker))
+        self.processes.spawn(node, argv, self.spec.cpus_per_broker if node in self._ids else 0.0)
 
     def _aot_options(self, node: int) -> list[str]:
         # A broker that records takes seconds to end in good order, which some faults wait for.
         return self._aot.options("broker", node, records=node in self._ids and not self.spec.severable)
 
     def broker_pids(self) -> Mapping[int, int]:
-        return {broker: self._pids[broker] for broker in self._ids}
+        return {broker: self.processes.pids[broker] for broker in self._ids}
 
     def log_dirs(self) -> Sequence[Path]:
         return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
     def check(self) -> None:
-        watched = {
-            node_name(self.spec, n).replace("-", " "): (pid, self._log(n))
-            for n, pid in self._pids.items()
-            if n not in self.faults.absent
-        }
-        if self.proxy is not None:
-            watched["Toxiproxy"] = (self._proxy_pid, self._proxy_log)
-        for name, (pid, log) in watched.items():
-            status = self._guard.exit_status(pid)
-            if status is not None:
-                how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
-                failed = TargetError if pid == self._proxy_pid else BrokersFailedError
-                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{tail_of(log, 15)}")
+        self.processes.check(self.faults.absent)
 
     @property
     def node_logs(self) -> Mapping[int, Path]:
-        return {node: self._log(node) for node in self._nodes}
+        return {node: self.processes.log(node) for node in self._nodes}
 
     def tail(self, node: int, lines: int) -> str:
-        return tail_of(self._log(node), lines)
+        return self.processes.tail(node, lines)
 
     def facts(self) -> Mapping[str, object]:
         return {
@@ -219,12 +181,6 @@ class EmbeddedCluster(OwnCluster):
         config = self._data / "jmx.yml"
         config.write_text(AGENT_CONFIG)
         return [agent_option(f"{HOST}:{self._ports['AGENT'][node]}", exporter_jar(), config)]
-
-    def _logged(self) -> int:
-        return sum(log.stat().st_size for log in self.node_logs.values() if log.exists())
-
-    def _log(self, node: int) -> Path:
-        return self._logs / f"{node_name(self.spec, node)}.log"
 
     def _properties(self, node: int) -> Path:
         return self._data / f"{node_name(self.spec, node)}.properties"

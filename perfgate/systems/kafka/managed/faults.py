@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from perfgate.host.guard import Guard
 from perfgate.host.page_cache import drop
 from perfgate.host.session import run_in_session
 from perfgate.host.toxiproxy import ToxiproxyApi
@@ -19,6 +17,7 @@ from perfgate.model.errors import TargetError
 from perfgate.model.target import LoggedChange
 from perfgate.systems.kafka.managed.tiered import local_share
 from perfgate.systems.kafka.observe import changes
+from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import NodeFaults
 
 TOOL_TIMEOUT_S = 60
@@ -98,8 +97,7 @@ class KafkaFaults(NodeFaults, KafkaTools):
 class ProcessFaults(KafkaFaults):
     def __init__(
         self,
-        guard: Guard,
-        pids: dict[int, int],
+        processes: OwnProcesses,
         *,
         spawn: Callable[[int], None],
         proxies: Callable[[], tuple[ToxiproxyApi, Mapping[int, list[str]]] | None],
@@ -108,29 +106,22 @@ class ProcessFaults(KafkaFaults):
         log_dirs: Callable[[], Sequence[Path]],
         tier: Path,
     ) -> None:
-        """`pids` by node, which `spawn` renews; `proxies` of each broker, when its links can be severed. `log_dirs`:
-        the folders of all brokers' partitions; `tier`: that of their remote tier, if they have one.
+        """`spawn` starts a node again; `proxies` of each broker, when its links can be severed. `log_dirs`: the folders
+        of all brokers' partitions; `tier`: that of their remote tier, if they have one.
 
         `metadata`: the folder of the controllers' log by controller; `tools`: java, classpath and bootstrap for Kafka's
         tools.
         """
         super().__init__(
             {
-                "kill": lambda node: guard.kill(pids[node]),
-                "stop": lambda node: guard.signal(pids[node], signal.SIGTERM),
-                "start": spawn,
-                "pause": lambda node: guard.signal(pids[node], signal.SIGSTOP),
-                "resume": lambda node: guard.signal(pids[node], signal.SIGCONT),
+                **processes.actions(spawn),
                 "cut-off": lambda node: self._at_each_link(node, ToxiproxyApi.sever),
                 "heal": lambda node: self._at_each_link(node, ToxiproxyApi.mend),
-            }
+            },
+            processes.runs,
         )
-        self._guard, self._pids = guard, pids
         self._proxies, self._metadata, self._tools = proxies, metadata, tools
         self._log_dirs, self._tier = log_dirs, tier
-
-    def runs(self, node: int) -> bool:
-        return self._guard.exit_status(self._pids[node]) is None
 
     def drop_cache(self) -> float:
         try:

@@ -14,29 +14,25 @@ from pathlib import Path
 
 from perfgate.host import docker_engine
 from perfgate.host.java import names_collector
-from perfgate.host.ports import HOST
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
 from perfgate.systems.own_containers import ANY, OwnContainers, publish
-from perfgate.systems.pulsar.managed.faults import PulsarFaults
+from perfgate.systems.own_target import check_memory
 from perfgate.systems.pulsar.managed.nodes import (
-    CROSS_ZONE_LISTENER,
     METADATA_STORE,
     ROLES,
     SAME_ZONE_LISTENER,
     SETUP_MEMORY,
     Role,
-    bookie_settings,
-    broker_settings,
     last_words,
     memory_options,
-    metadata_store_settings,
+    needed_mib,
     node_name,
     role_of,
 )
-from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, StartedTarget, check_memory, check_specs
+from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, PulsarFaults, StartedTarget, check_specs
 
 OFFICIAL_IMAGE = "apachepulsar/pulsar"
 PORTS: Mapping[Role, int] = {"metadata store": 2181, "bookie": 3181, "broker": 6650}
@@ -51,6 +47,7 @@ FILES: Mapping[Role, tuple[str, str]] = {
     "broker": ("conf/broker.conf", "broker"),
 }
 """Of each role: its configuration, and its command of bin/pulsar."""
+FOLDERS: Mapping[Role, str] = {"metadata store": "data/zookeeper", "bookie": "data/bookkeeper"}
 EXTRA_OPTIONS = "-Dpulsar.allocator.exit_on_oom=true -Dio.netty.recycler.maxCapacityPerThread=4096"
 """What the image has in PULSAR_EXTRA_OPTS where nothing is stated there (conf/pulsar_env.sh)."""
 LAST_WORDS = 2_000
@@ -64,14 +61,15 @@ def image_of(spec: ClusterSpec) -> str:
 class ContainersCluster(OwnCluster):
     """One metadata store, bookies and brokers as containers; see :class:`perfgate.model.target.Cluster`."""
 
-    same_zone = SAME_ZONE_LISTENER
+    internal, same_zone = INTERNAL_LISTENER, SAME_ZONE_LISTENER
+    bound = ANY
 
     def __init__(self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None) -> None:
         """`toxiproxy_image`: of the proxies before the brokers, for clients of another zone; None: there are none."""
         super().__init__(spec, logs, cross_zone=toxiproxy_image is not None)
         self._toxiproxy_image = toxiproxy_image or ""
         self._containers = OwnContainers(node_name, last_words)
-        self.faults = ContainerFaults(self._containers)
+        self.faults = PulsarFaults(self._containers.actions(), self._containers.runs)
         self._version = spec.version
 
     def start(self) -> None:
@@ -154,54 +152,19 @@ class ContainersCluster(OwnCluster):
     def _logged(self) -> str:
         return self.log_tail(1)
 
-    def _at(self, node: int, *, web: bool = False) -> str:
-        role = role_of(node)
-        return f"{node_name(node)}:{(WEB_PORTS if web else PORTS)[role]}"
+    def _host(self, node: int) -> str:
+        return node_name(node)
+
+    def _port(self, node: int, *, web: bool = False) -> int:
+        return (WEB_PORTS if web else PORTS)[role_of(node)]
+
+    def _folder(self, node: int) -> str:
+        return FOLDERS[role_of(node)]
 
     def _broker_of(self, name: str) -> int:
         """See :class:`OwnCluster`: the host is the container's, which a name server may give a domain."""
         host = name.partition(":")[0].partition(".")[0]
         return next(broker for broker in self._ids if node_name(broker) == host)
-
-    def _settings(self, node: int) -> Mapping[str, str]:
-        role = role_of(node)
-        port, store = PORTS[role], self._at(METADATA_STORE)
-        match role:
-            case "metadata store":
-                return metadata_store_settings(port=port, folder="data/zookeeper", bound=ANY)
-            case "bookie":
-                return bookie_settings(
-                    self.spec,
-                    port=port,
-                    http_port=WEB_PORTS[role],
-                    metadata=store,
-                    folder="data/bookkeeper",
-                    host=node_name(node),
-                    bound=ANY,
-                )
-            case "broker":
-                listeners = {INTERNAL_LISTENER: self._at(node), SAME_ZONE_LISTENER: f"{HOST}:{self._ports[node]}"}
-                if node in self._proxy_ports:
-                    listeners[CROSS_ZONE_LISTENER] = f"{HOST}:{self._proxy_ports[node]}"
-                return broker_settings(
-                    self.spec,
-                    port=port,
-                    web_port=WEB_PORTS[role],
-                    metadata=store,
-                    listeners=listeners,
-                    bound=ANY,
-                )
-
-
-class ContainerFaults(PulsarFaults):
-    """Actions on containers; see :class:`perfgate.model.target.Faults`."""
-
-    def __init__(self, containers: OwnContainers) -> None:
-        super().__init__(containers.actions())
-        self._containers = containers
-
-    def runs(self, node: int) -> bool:
-        return self._containers.runs(node)
 
 
 class ContainersTarget(StartedTarget[ContainersCluster]):
@@ -230,7 +193,7 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         specs = list(specs)
         check_specs(specs)
-        check_memory(specs)
+        check_memory(max(map(needed_mib, specs)), self.nodes_called)
         proxies = [self._toxiproxy_image] if self._toxiproxy_image else []
         docker_engine.have_images([*map(image_of, specs), *proxies], self._say, option="--pulsar-image")
 

@@ -1,21 +1,157 @@
-"""The embedded target of Pulsar: its metadata store, bookies and brokers as processes of this machine."""
+"""The embedded target of Pulsar and its clusters: metadata store, bookies and brokers as processes of this machine."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from perfgate.host.disk import check_disk
-from perfgate.host.java import find_java
+from perfgate.host.java import AotCaches, cache_path, find_java, java_release
 from perfgate.host.journal import delete_left_over
-from perfgate.host.toxiproxy import toxiproxy_server
+from perfgate.host.ports import HOST
+from perfgate.host.toxiproxy import ToxiproxyApi, toxiproxy_server
+from perfgate.host.waiting import start_error, tail_of
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
-from perfgate.model.errors import ConfigurationError
-from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
-from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
-from perfgate.systems.pulsar.managed.own_cluster import StartedTarget, check_memory, check_specs
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.own_processes import OwnProcesses
+from perfgate.systems.own_target import check_memory
+from perfgate.systems.pulsar.jars import JAVA_NEEDED, PulsarJars, kept_digests, pulsar_jars
+from perfgate.systems.pulsar.managed.nodes import (
+    CONF_OPTION,
+    LOG4J,
+    MAIN,
+    METADATA_SETUP,
+    ROLES,
+    SETUP_MEMORY,
+    as_properties,
+    jvm_options,
+    last_words,
+    needed_mib,
+    node_name,
+    role_of,
+)
+from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, PulsarFaults, StartedTarget, check_specs
+
+DATA = "kafka-perf-gate-pulsar-data-"
+"""Prefix of the names of folders with nodes' data."""
+SETUP = "metadata set-up"
+
+
+class EmbeddedCluster(OwnCluster):
+    """See :class:`perfgate.model.target.Cluster`."""
+
+    processes: OwnProcesses
+
+    def __init__(
+        self, spec: ClusterSpec, *, java: Path, jars: PulsarJars, logs: Path, cross_zone: bool, warm_start: bool
+    ) -> None:
+        """`cross_zone`: put proxies in front of the brokers, for clients of another zone. `warm_start`: use, or record,
+        what Java learnt of such nodes.
+        """
+        super().__init__(spec, logs, cross_zone=cross_zone)
+        self._java, self._jars, self._release = java, jars, java_release(java)
+        # Options of a run's own make another JVM; a cache for each would be made once and never used.
+        options: dict[str, list[str]] = {
+            role: jvm_options(role, (), self._release) for role in ROLES if role != "broker" or not spec.jvm_options
+        }
+        caches: dict[str, list[str]] = {**options, SETUP: self._setup_options()} if warm_start else {}
+        self._aot = AotCaches(
+            {
+                what: cache_path(java, f"pulsar-{jars.version}-{what.replace(' ', '-')}", jars.classpath, of_it)
+                for what, of_it in caches.items()
+            }
+        )
+        self.processes = OwnProcesses(node_name, logs, data=DATA, caches=self._aot, last_words=last_words)
+        self._data, self._setup_log = self.processes.data, logs / "metadata-setup.log"
+        self.faults = PulsarFaults(
+            {**self.processes.actions(self._spawn), "cut-off": _no_links, "heal": _no_links}, self.processes.runs
+        )
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        (self._data / "log4j2.properties").write_text(LOG4J)
+        for node in self._nodes:
+            self._conf(node).write_text(as_properties(self._settings(node)))
+        yield
+
+    def _started_proxy(self) -> ToxiproxyApi:
+        proxy = self.processes.start_proxy(self._proxy_api_port)
+        listen = {broker: f"{HOST}:{port}" for broker, port in self._proxy_ports.items()}
+        proxy.add_brokers(listen, {broker: self._at(broker) for broker in listen})
+        return proxy
+
+    def pids(self) -> Mapping[int, int]:
+        """Return the process of every node, bookies and the metadata store among them."""
+        return dict(self.processes.pids)
+
+    def check(self) -> None:
+        self.processes.check(self.faults.absent)
+
+    def tail(self, node: int, lines: int) -> str:
+        return self.processes.tail(node, lines)
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "kind": "embedded",
+            "name": "embedded",
+            **self._common_facts(),
+            "java": str(self._java),
+            "jvm_options": {role: jvm_options(role, self.spec.jvm_options, self._release) for role in ROLES},
+            "aot_cache": self._aot.used,
+        }
+
+    def close(self) -> None:
+        self.processes.close()
+
+    def _spawn(self, node: int) -> None:
+        role = role_of(node)
+        argv = [
+            self._java,
+            *jvm_options(role, self.spec.jvm_options, self._release),
+            *self._aot.options(role, node),
+            *self._common_options(),
+            MAIN[role],
+            *CONF_OPTION[role],
+            self._conf(node),
+        ]
+        self.processes.spawn(node, argv, self.spec.cpus_per_broker if role == "broker" else 0.0)
+
+    def _common_options(self) -> list[str]:
+        # Libraries that are unpacked there stay behind a node that is killed: it is the run's own folder.
+        unpacked = f"-Djava.io.tmpdir={self._data}"
+        return [unpacked, f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "-cp", self._jars.classpath]
+
+    def _set_metadata_up(self) -> None:
+        argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
+        guard = self.processes.guard
+        pid = guard.spawn([*argv, METADATA_SETUP, *self._setup_arguments()], log=self._setup_log)
+        self._wait(lambda: "the metadata's set-up runs" if guard.exit_status(pid) is None else "")
+        if guard.exit_status(pid):
+            raise start_error("Pulsar refused its metadata store", tail_of(self._setup_log, 40), self.spec.config)
+        self._aot.keep_of(SETUP)
+
+    def _setup_options(self) -> list[str]:
+        return [*jvm_options("metadata store", (), self._release), *SETUP_MEMORY]
+
+    def _logged(self) -> int:
+        return self.processes.logged(self._setup_log)
+
+    def _conf(self, node: int) -> Path:
+        return self._data / f"{node_name(node)}.conf"
+
+    def _folder(self, node: int) -> Path:
+        return self._data / node_name(node)
+
+    def _broker_of(self, name: str) -> int:
+        """See :class:`OwnCluster`: the host is what this machine calls itself, the port is the web service's."""
+        return next(broker for broker in self._ids if name.endswith(f":{self._web_ports[broker]}"))
+
+
+def _no_links(node: int) -> None:
+    raise TargetError("links of Pulsar's nodes cannot be severed: no proxies are in them")
 
 
 class PulsarTarget(StartedTarget[EmbeddedCluster]):
@@ -44,7 +180,7 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         specs = list(specs)
         check_processes(specs)
-        check_memory(specs)
+        check_memory(max(map(needed_mib, specs)), self.nodes_called)
         # Of two sides with other JVMs or versions one alone may have a cache: so neither starts with it.
         self._warm_start = not self._compared or len({(spec.version, spec.jvm_options) for spec in specs}) == 1
         for version in sorted({spec.version for spec in specs}):
@@ -54,13 +190,6 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
-
-    def keep_aot_cache(self) -> None:
-        """Keep the recordings of the nodes that are alive, where no run has done so; they end then."""
-        if self._alive is not None and self._alive.recording:
-            self._say("keeping what Java learnt of Pulsar's nodes, once: later runs warm up sooner")
-            self._alive.keep_aot_cache()
-            self.close()
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
         java, jars = find_java(), pulsar_jars(spec.version)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from perfgate.host.ports import HOST
 from perfgate.model import ClusterSpec
+from perfgate.systems.own_processes import last_lines
 
 Role = Literal["metadata store", "bookie", "broker"]
 ROLES: tuple[Role, ...] = ("metadata store", "bookie", "broker")
@@ -85,7 +86,7 @@ JVM_OPTIONS = (
 )
 SINCE: Mapping[str, int] = {"--enable-native-access=ALL-UNNAMED": 21, "--sun-misc-unsafe-memory-access=allow": 23}
 """Options that older Java refuses, or does not need, by its first release that knows them."""
-USAGE, LAST_LINES = "usage: BookieServer", 15
+USAGE = "usage: BookieServer"
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -265,4 +266,4 @@ def as_properties(settings: Mapping[str, str]) -> str:
 
 def last_words(log: str) -> str:
     """Return the last lines of a log, without the usage that a bookie prints after it said what is wrong."""
-    return "\n".join(log.partition(USAGE)[0].splitlines()[-LAST_LINES:])
+    return last_lines(log.partition(USAGE)[0])

@@ -7,34 +7,35 @@ import socket
 import statistics
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from perfgate.host.ports import HOST, free_ports, listens
 from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
-from perfgate.model import MIB, ClusterSpec, Link, Scenario, Settings
+from perfgate.model import ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.systems.own_target import OwnTarget, StartedCluster
+from perfgate.systems.own_target import NodeFaults, OwnTarget, StartedCluster
 from perfgate.systems.pulsar.client import servers_of
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
 from perfgate.systems.pulsar.client.live_settings import LiveSettings
 from perfgate.systems.pulsar.client.roundtrip import OF_PINGS, ping_rtt_ms
 from perfgate.systems.pulsar.client.topics import BUNDLES, Topics, place
-from perfgate.systems.pulsar.managed.faults import PulsarFaults
 from perfgate.systems.pulsar.managed.nodes import (
     CLUSTER,
     CROSS_ZONE_LISTENER,
     METADATA_STORE,
+    SAME_ZONE_LISTENER,
     Role,
     bookie_ids,
+    bookie_settings,
     broker_ids,
+    broker_settings,
     default_quorums,
+    metadata_store_settings,
     needed_mib,
     node_ids,
     node_name,
@@ -51,13 +52,41 @@ SERVES = b"srvr"
 ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 
 
+class PulsarFaults(NodeFaults):
+    """Faults of the nodes: 1, 2, ... are brokers, 11, 12, ... bookies, 21 the metadata store.
+
+    See :class:`perfgate.model.target.Faults`; the methods are of what Pulsar has no counterpart of.
+    """
+
+    def active_controller(self) -> int:
+        """Raise TargetError: what is decided of a partition here its own broker decides."""
+        raise TargetError("Pulsar has no controller")
+
+    def changes(self, topic: str) -> None:
+        """Return None: no node keeps a log of who served which partition."""
+
+    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Raise TargetError: where a ledger's entries lie its bookies alone decide."""
+        raise TargetError("Pulsar moves no replicas: an entry stays on the bookies that it was written to")
+
+    def drop_cache(self) -> float:
+        """Raise TargetError: bookies keep what they read in a cache of their own."""
+        raise TargetError("Pulsar's bookies keep entries in caches of their own, which cannot be dropped")
+
+    def local_share(self, topic: str, replicas: int) -> float:
+        """Raise TargetError: its offloading is not measured."""
+        raise TargetError("Pulsar's offloading is not measured")
+
+
 class OwnCluster(StartedCluster):
     """The common half of :class:`perfgate.model.target.Cluster`; starting and watching nodes is the other."""
 
     prefix = PREFIX
     faults: PulsarFaults
-    same_zone = ""
-    """Listener that clients of this zone ask for; empty: the one that brokers use among themselves."""
+    internal, same_zone = SAME_ZONE_LISTENER, ""
+    """Listeners of brokers among themselves, and of clients of this zone; empty: the same."""
+    bound = HOST
+    """The address that nodes listen at."""
 
     def __init__(self, spec: ClusterSpec, logs: Path, *, cross_zone: bool) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
@@ -108,8 +137,8 @@ class OwnCluster(StartedCluster):
         """Start Toxiproxy with a slow way to each broker."""
 
     @abstractmethod
-    def _at(self, node: int, *, web: bool = False) -> str:
-        """Return where other nodes reach this one, or its web service, as host:port."""
+    def _folder(self, node: int) -> object:
+        """Return the folder of a node's data."""
 
     @abstractmethod
     def _broker_of(self, name: str) -> int:
@@ -118,6 +147,16 @@ class OwnCluster(StartedCluster):
     @abstractmethod
     def _logged(self) -> Hashable:
         """Return what differs once a node has logged more."""
+
+    def _host(self, node: int) -> str:
+        return HOST
+
+    def _port(self, node: int, *, web: bool = False) -> int:
+        return (self._web_ports if web else self._ports)[node]
+
+    def _at(self, node: int, *, web: bool = False) -> str:
+        """Return where other nodes reach this one, or its web service, as host:port."""
+        return f"{self._host(node)}:{self._port(node, web=web)}"
 
     @cached_property
     def admin(self) -> Admin:
@@ -184,6 +223,37 @@ class OwnCluster(StartedCluster):
             "rtt_of": OF_PINGS,
             "ready_s": round(self._started_s, 2),
         }
+
+    def _settings(self, node: int) -> Mapping[str, str]:
+        """Return what a node is configured with."""
+        metadata = self._at(METADATA_STORE)
+        match role_of(node):
+            case "metadata store":
+                return metadata_store_settings(port=self._port(node), folder=self._folder(node), bound=self.bound)
+            case "bookie":
+                return bookie_settings(
+                    self.spec,
+                    port=self._port(node),
+                    http_port=self._port(node, web=True),
+                    metadata=metadata,
+                    folder=self._folder(node),
+                    host=self._host(node),
+                    bound=self.bound,
+                )
+            case "broker":
+                listeners = {self.internal: self._at(node)}
+                if self.same_zone:
+                    listeners[self.same_zone] = f"{HOST}:{self._ports[node]}"
+                if node in self._proxy_ports:
+                    listeners[CROSS_ZONE_LISTENER] = f"{HOST}:{self._proxy_ports[node]}"
+                return broker_settings(
+                    self.spec,
+                    port=self._port(node),
+                    web_port=self._port(node, web=True),
+                    metadata=metadata,
+                    listeners=listeners,
+                    bound=self.bound,
+                )
 
     def _setup_arguments(self) -> list[str]:
         store, broker = f"zk:{self._at(METADATA_STORE)}", self._ids[0]
@@ -289,8 +359,7 @@ Started = TypeVar("Started", bound=OwnCluster)
 class StartedTarget(OwnTarget[Started]):
     """Starts clusters of Pulsar on this machine; see :class:`perfgate.model.target.Target`."""
 
-    _paired = False
-    """Whether there was memory for two clusters once."""
+    nodes_called = "Pulsar's nodes"
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
         return {
@@ -308,16 +377,8 @@ class StartedTarget(OwnTarget[Started]):
             return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
         return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
 
-    def beside(self, spec: ClusterSpec) -> Started:
-        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
-        needed, free = needed_mib(spec), psutil.virtual_memory().available / MIB
-        if not self._paired and needed > free:  # what was measured is not given up for what is less later
-            raise ConfigurationError(
-                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
-                "available: end what else runs here, or compare on a larger machine"
-            )
-        self._paired = True
-        return super().beside(spec)
+    def _needed_mib(self, spec: ClusterSpec) -> float:
+        return needed_mib(spec)
 
 
 def check_specs(specs: Iterable[ClusterSpec]) -> None:
@@ -333,16 +394,3 @@ def check_specs(specs: Iterable[ClusterSpec]) -> None:
             raise ConfigurationError("cluster.log-dirs is of Kafka's brokers; a bookie has its journal and its ledgers")
         if not spec.bookies >= 1:
             raise ConfigurationError("cluster.bookies must be 1 or more for Pulsar")
-
-
-def check_memory(specs: Iterable[ClusterSpec]) -> None:
-    """Raise ConfigurationError where a cluster needs more memory than is available.
-
-    Where it runs out the kernel kills a node, which is then blamed for it.
-    """
-    needed = max(needed_mib(spec) for spec in specs)
-    if needed > (free := psutil.virtual_memory().available / MIB):
-        raise ConfigurationError(
-            f"too little memory: Pulsar's nodes take about {needed:,.0f} MiB, and {free:,.0f} MiB are available: "
-            "end what else runs here, or run on a larger machine"
-        )

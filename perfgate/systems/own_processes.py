@@ -1,0 +1,118 @@
+"""Processes of a cluster that the suite starts itself: its nodes and the proxy beside them, with a folder for data."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from perfgate.host.guard import Guard
+from perfgate.host.java import AotCaches
+from perfgate.host.journal import LockedFolder
+from perfgate.host.machine_use import limit_cpu
+from perfgate.host.toxiproxy import ToxiproxyApi, start_toxiproxy
+from perfgate.host.waiting import tail_of
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import Action
+
+LAST_LINES, LOOKED_AT = 15, 60
+"""Lines of a log that are shown, and those that they are chosen from."""
+
+
+def last_lines(log: str) -> str:
+    return "\n".join(log.splitlines()[-LAST_LINES:])
+
+
+class OwnProcesses:
+    """The processes of one cluster. All of them end with :meth:`close`, or with this process."""
+
+    def __init__(
+        self,
+        name_of: Callable[[int], str],
+        logs: Path,
+        *,
+        data: str,
+        caches: AotCaches,
+        last_words: Callable[[str], str] = last_lines,
+    ) -> None:
+        """`name_of` a node: of its log; `data`: what the name of the folder with the nodes' data begins with; `caches`:
+        what Java has learnt of such nodes; `last_words` of a log: what says why it ended.
+        """
+        self._name_of, self._logs, self._caches, self._last_words = name_of, logs, caches, last_words
+        self.guard = Guard()
+        self._folder = LockedFolder(data)
+        self.data = self._folder.path
+        self.guard.owns(self.data)
+        self.pids: dict[int, int] = {}
+        self._proxy_pid, self._proxy_log = 0, logs / "toxiproxy.log"
+
+    def log(self, node: int) -> Path:
+        return self._logs / f"{self._name_of(node)}.log"
+
+    def spawn(self, node: int, argv: Sequence[object], cpus: float = 0.0) -> None:
+        """Start a node, for the first time or again; `cpus`: it gets no more; 0: any number."""
+        self.pids[node] = self.guard.spawn(argv, log=self.log(node))
+        if cpus:
+            self.guard.owns(limit_cpu(self.pids[node], cpus))
+
+    def start_proxy(self, api_port: int) -> ToxiproxyApi:
+        """Start Toxiproxy; return its interface once it answers."""
+        self._proxy_pid, proxy = start_toxiproxy(self.guard, api_port=api_port, log=self._proxy_log)
+        return proxy
+
+    def check(self, absent: Collection[int]) -> None:
+        """Raise BrokersFailedError where a node has ended that is not meant to be absent, TargetError for the proxy."""
+        watched = {
+            self._name_of(node).replace("-", " "): (pid, self.log(node))
+            for node, pid in self.pids.items()
+            if node not in absent
+        }
+        if self._proxy_pid:
+            watched["Toxiproxy"] = (self._proxy_pid, self._proxy_log)
+        for name, (pid, log) in watched.items():
+            status = self.guard.exit_status(pid)
+            if status is not None:
+                how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+                failed = TargetError if pid == self._proxy_pid else BrokersFailedError
+                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{self._last_words(tail_of(log, LOOKED_AT))}")
+
+    def tail(self, node: int, lines: int) -> str:
+        """Return the last lines of a node's log."""
+        return tail_of(self.log(node), lines)
+
+    def logged(self, *others: Path) -> int:
+        """Return the bytes that all nodes have logged, with these `others`."""
+        logs = (*others, *map(self.log, self.pids))
+        return sum(log.stat().st_size for log in logs if log.exists())
+
+    def runs(self, node: int) -> bool:
+        """Whether the node has not ended."""
+        return self.guard.exit_status(self.pids[node]) is None
+
+    def actions(self, spawn: Callable[[int], None]) -> dict[Action, Callable[[int], None]]:
+        """Return what can be done to a node; `spawn` starts it again."""
+        return {
+            "kill": lambda node: self.guard.kill(self.pids[node]),
+            "stop": self._ask_to_end,
+            "start": spawn,
+            "pause": lambda node: self.guard.signal(self.pids[node], signal.SIGSTOP),
+            "resume": lambda node: self.guard.signal(self.pids[node], signal.SIGCONT),
+        }
+
+    @property
+    def recording(self) -> bool:
+        """Whether nodes record one of Java's caches."""
+        return bool(self._caches.recording)
+
+    def keep_caches(self) -> None:
+        """End the nodes that record, and keep their caches for later runs. They are missing afterwards."""
+        self._caches.keep(self._ask_to_end, lambda node: self.guard.exit_status(self.pids[node]))
+
+    def close(self) -> None:
+        """Kill every process and remove the data; the logs stay."""
+        self.guard.close()
+        self._folder.delete()
+        self._caches.delete_drafts()
+
+    def _ask_to_end(self, node: int) -> None:
+        self.guard.signal(self.pids[node], signal.SIGTERM)
