@@ -9,7 +9,7 @@ from perfgate.host.java import loading_option, refuse
 from perfgate.model import MIB, Scenario
 from perfgate.model.changes import as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.pulsar.client.policies import KNOWN, STATED_BY_TOPIC, requests
+from perfgate.systems.pulsar.client.policies import OF_A_TOPIC, requests
 from perfgate.systems.pulsar.load.settings import refuses
 
 OF_CLASSES = re.compile(
@@ -76,8 +76,8 @@ def _check(scope: str, name: str, value: str, written: str, *, code_allowed: boo
             raise ConfigurationError(f"{written}: {reason}")
         return
     if scope == "topic":
-        if name not in KNOWN or name in STATED_BY_TOPIC:
-            legal = ", ".join(known for known in KNOWN if known not in STATED_BY_TOPIC)
+        if name not in OF_A_TOPIC:
+            legal = ", ".join(OF_A_TOPIC)
             raise ConfigurationError(f"{written}: {name} is no policy of a Pulsar namespace; legal: {legal}")
         if not name.startswith("retention"):  # time and size go together, and may be stated one after the other
             try:

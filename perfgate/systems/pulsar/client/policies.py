@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from perfgate.model import Settings, TopicSpec
+from perfgate.model import TopicSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar.client.admin import Admin
 
@@ -40,6 +40,10 @@ def _object(endpoint: str, reported: str, *names: str, **more: Any) -> Policy:
     return Policy(endpoint=endpoint, reported=reported, fields={name: name for name in names}, **more)
 
 
+def _plain(endpoint: str, reported: str, name: str = "", **more: Any) -> Policy:
+    return Policy(endpoint=endpoint, reported=reported, fields={name or endpoint: ""}, **more)
+
+
 POLICIES = (
     Policy(
         endpoint=PERSISTENCE,
@@ -53,24 +57,11 @@ POLICIES = (
         defaults={"managedLedgerMaxMarkDeleteRate": 0.0},
     ),
     _object("retention", "retention_policies", "retentionTimeInMinutes", "retentionSizeInMB"),
-    Policy(endpoint="messageTTL", reported="message_ttl_in_seconds", fields={"messageTTLInSeconds": ""}),
-    Policy(endpoint="deduplication", reported="deduplicationEnabled", fields={"deduplicationEnabled": ""}),
-    Policy(
-        endpoint="compactionThreshold",
-        reported="compaction_threshold",
-        fields={"compactionThreshold": ""},
-        method="PUT",
-    ),
-    Policy(
-        endpoint="maxUnackedMessagesPerConsumer",
-        reported="max_unacked_messages_per_consumer",
-        fields={"maxUnackedMessagesPerConsumer": ""},
-    ),
-    Policy(
-        endpoint="maxUnackedMessagesPerSubscription",
-        reported="max_unacked_messages_per_subscription",
-        fields={"maxUnackedMessagesPerSubscription": ""},
-    ),
+    _plain("messageTTL", "message_ttl_in_seconds", "messageTTLInSeconds"),
+    _plain("deduplication", "deduplicationEnabled", "deduplicationEnabled"),
+    _plain("compactionThreshold", "compaction_threshold", method="PUT"),
+    _plain("maxUnackedMessagesPerConsumer", "max_unacked_messages_per_consumer"),
+    _plain("maxUnackedMessagesPerSubscription", "max_unacked_messages_per_subscription"),
     _object(
         "publishRate",
         "publishMaxMessageRate",
@@ -99,8 +90,8 @@ POLICIES = (
     ),
 )
 KNOWN: Mapping[str, Policy] = MappingProxyType({name: policy for policy in POLICIES for name in policy.fields})
-STATED_BY_TOPIC = ("write-quorum", "ack-quorum")
-"""Settings that a TopicSpec has fields for."""
+OF_A_TOPIC = tuple(name for name in KNOWN if name not in ("write-quorum", "ack-quorum"))
+"""Those that a scenario may state in its topic's settings: a TopicSpec has fields for the others."""
 
 
 def wanted(spec: TopicSpec) -> dict[str, object]:
@@ -110,20 +101,17 @@ def wanted(spec: TopicSpec) -> dict[str, object]:
     """
     stated: dict[str, str] = dict(spec.config)
     for name in stated:
-        if name not in KNOWN or name in STATED_BY_TOPIC:
-            legal = ", ".join(name for name in KNOWN if name not in STATED_BY_TOPIC)
-            raise ConfigurationError(f"topic.{name}: no policy of a Pulsar namespace; known: {legal}")
+        if name not in OF_A_TOPIC:
+            raise ConfigurationError(f"topic.{name}: no policy of a Pulsar namespace; known: {', '.join(OF_A_TOPIC)}")
     write = str(spec.replication_factor)
     stated = {ENSEMBLE: write, **stated, "write-quorum": write, "ack-quorum": str(spec.acks)}
     return requests(stated.items())
 
 
-def requests(stated: Iterable[tuple[str, str]] | Settings) -> dict[str, object]:
-    """Return the bodies that set these settings, by endpoint. Raises ConfigurationError."""
+def requests(stated: Iterable[tuple[str, str]]) -> dict[str, object]:
+    """Return the bodies that set these settings, all KNOWN, by endpoint. Raises ConfigurationError for a value."""
     bodies: dict[str, Any] = {}
     for name, text in stated:
-        if name not in KNOWN:
-            raise ConfigurationError(f"{name}: no policy of a Pulsar namespace; known: {', '.join(KNOWN)}")
         policy, value = KNOWN[name], _value(name, text)
         if not policy.fields[name]:
             bodies[policy.endpoint] = value
