@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Required, TextIO, TypedDict, TypeVar
+from typing import Any, Generic, Required, TextIO, TypedDict, TypeVar, Unpack
 
 from perfgate.model import ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -24,15 +24,19 @@ Kept = TypeVar("Kept", bound=AttachedCluster)
 
 
 class Permitted(TypedDict, total=False):
-    """What a person permits a run, and where it notes what it does; see :class:`AttachedTarget`."""
+    """What a person permits a run, and where it notes what it does: nothing but what is stated."""
 
     run_id: Required[str]
     manifests: Required[Path]
+    """Folder of what runs have made."""
     unhealthy_is_fine: bool
+    """Start although the cluster is not well."""
     broker_config_allowed: bool
     faults_allowed: bool
     parallel_is_fine: bool
+    """Start although another run is on the cluster, unless broker settings may be changed."""
     others_ended: bool
+    """Runs of other hosts have, so that their leftovers can be put back."""
 
 
 class AttachedTarget(ABC, Generic[Admin, Kept]):
@@ -46,31 +50,19 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         described: Described,
         cleaner: Cleaner[Admin],
         *,
-        run_id: str,
-        manifests: Path,
         note: Callable[[str], None],
-        unhealthy_is_fine: bool = False,
-        broker_config_allowed: bool = False,
-        faults_allowed: bool = False,
-        parallel_is_fine: bool = False,
-        others_ended: bool = False,
+        **permitted: Unpack[Permitted],
     ) -> None:
-        """`manifests`: folder of what runs have made; `unhealthy_is_fine`: start although the cluster is not well.
-
-        `parallel_is_fine`: start although another run is on the cluster, unless broker settings may be changed;
-        `others_ended`: runs of other hosts have, so that their leftovers can be put back.
-        """
         self._of_file = described
         self.dedicated = described.dedicated
-        self._run_id = run_id
-        self._manifests = manifests
         self._note = note
-        self._unhealthy_is_fine = unhealthy_is_fine
-        self._parallel_is_fine = parallel_is_fine
-        self._others_ended = others_ended
+        self._run_id, self._manifests = permitted["run_id"], permitted["manifests"]
+        self._unhealthy_is_fine = permitted.get("unhealthy_is_fine", False)
+        self._parallel_is_fine = permitted.get("parallel_is_fine", False)
+        self._others_ended = permitted.get("others_ended", False)
         self._occupied: TextIO | None = None
-        self._broker_config_allowed = broker_config_allowed and described.broker_config_allowed
-        self._faults_allowed = faults_allowed
+        self._broker_config_allowed = permitted.get("broker_config_allowed", False) and described.broker_config_allowed
+        self._faults_allowed = permitted.get("faults_allowed", False)
         self._alive: Kept | None = None
         self._not_put_back: list[Kept] = []
         self.left_behind: tuple[str, ...] = ()
