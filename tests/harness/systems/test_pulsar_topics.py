@@ -221,8 +221,8 @@ def test_a_partition_without_a_broker_has_no_leader(pulsar: FakePulsar, topics: 
 
 
 def test_a_topics_ledger_as_bookkeeper_prints_it() -> None:
-    found = Ledger.of({"ledgerId": 7, "entries": 5, "metadata": metadata(3, 3, 2)})
-    assert (found.ensemble, found.write_quorum, found.ack_quorum, found.open) == (3, 3, 2, True)
+    found = Ledger.of({"ledgerId": 7, "metadata": metadata(3, 3, 2)})
+    assert found.quorums == (3, 3, 2)
     assert found.bookies == ("bookie-0:3181", "bookie-1:3181", "bookie-2:3181"), "of the newest ensemble"
     with pytest.raises(TargetError, match="states no ensemble"):
         Ledger.of({"ledgerId": 7, "metadata": "LedgerMetadata{?}"})

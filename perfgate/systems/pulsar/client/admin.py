@@ -59,15 +59,13 @@ class TopicName:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ledger:
-    """One ledger of a partition: where its entries are. `bookies`: of its newest ensemble, as host:port."""
+    """One ledger of a partition: where its entries are.
 
-    id: int
-    ensemble: int
-    write_quorum: int
-    ack_quorum: int
+    `quorums`: ensemble, write and ack quorum; `bookies`: of its newest ensemble, as host:port.
+    """
+
+    quorums: tuple[int, ...]
     bookies: tuple[str, ...]
-    entries: int
-    open: bool
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Ledger:
@@ -78,13 +76,8 @@ class Ledger:
             raise TargetError(f"ledger {found.get('ledgerId')}: its metadata states no ensemble: {text[:200]!r}")
         last = BOOKIES.findall(ensembles[1])[-1]
         return cls(
-            id=int(found["ledgerId"]),
-            ensemble=int(quorums[1]),
-            write_quorum=int(quorums[2]),
-            ack_quorum=int(quorums[3]),
+            quorums=tuple(map(int, quorums.groups())),
             bookies=tuple(bookie.strip() for bookie in last.split(",")),
-            entries=int(found.get("entries", 0)),
-            open="state=OPEN" in text,
         )
 
 

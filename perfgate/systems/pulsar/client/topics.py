@@ -177,8 +177,7 @@ class Topics:
             ledgers = self._admin.ledgers(partition)
             if not ledgers:
                 raise NotYet("it has no ledger")
-            last = ledgers[-1]
-            if (found := (last.ensemble, last.write_quorum, last.ack_quorum)) != wanted:
+            if (found := ledgers[-1].quorums) != wanted:
                 self._admin.delete_loose_topic(partition)
                 self._open(partition)
                 raise NotYet(f"its ledger has ensemble, write and ack quorum {found}, not {wanted}")
