@@ -123,9 +123,9 @@ def test_rows_after_the_first_without_room_are_full(pulsar: FakePulsar) -> None:
     sending = Sending(pulsar, slots=3)
     rows = sending.send([1, 2, 3, 4, 5])
     assert sending.taken == 3
-    assert rows["err"].tolist() == [0, 0, 0, clib.FULL, clib.FULL]
+    assert rows["err"].tolist() == [0, 0, 0, native.FULL, native.FULL]
     pulsar.answer(0, (1, 1, 1))
-    assert sending.send([4])["err"].tolist() == [clib.FULL], "there is room once the outcome was taken"
+    assert sending.send([4])["err"].tolist() == [native.FULL], "there is room once the outcome was taken"
     sending.take()
     assert sending.send([4])["err"].tolist() == [0]
     while pulsar.pending:
@@ -135,13 +135,13 @@ def test_rows_after_the_first_without_room_are_full(pulsar: FakePulsar) -> None:
 
 def test_bytes_are_bounded_too_but_never_below_one_record(pulsar: FakePulsar) -> None:
     sending = Sending(pulsar, slots=100, most_bytes=40)
-    assert sending.send([1, 2, 3], size=20)["err"].tolist() == [0, 0, clib.FULL]
+    assert sending.send([1, 2, 3], size=20)["err"].tolist() == [0, 0, native.FULL]
     for _ in range(2):
         pulsar.answer(0, (1, 1, 1))
     sending.take()
     sending.close()
     sending = Sending(pulsar, slots=100, most_bytes=10)
-    assert sending.send([1, 2], size=20)["err"].tolist() == [0, clib.FULL]
+    assert sending.send([1, 2], size=20)["err"].tolist() == [0, native.FULL]
     pulsar.answer(0, (1, 1, 1))
     sending.close()
 
@@ -397,7 +397,7 @@ def test_a_wait_for_messages_ends_with_one(clean: FakePulsar) -> None:
 def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
     reading = Reading(clean, end=position_of(1, 2, 0))
     reading.put(0, 1, 2)
-    assert reading.take() == [(0, "value 1"), (0, "value 2"), (0, str(clib.AT_END))]
+    assert reading.take() == [(0, "value 1"), (0, "value 2"), (0, str(native.AT_END))]
     assert reading.offsets[-1] == position_of(1, 2, 0)
     reading.library.kpg_rewind(reading.reader, 0)
     ((consumer, callback, context),) = clean.sought
@@ -405,13 +405,13 @@ def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
     callback(0, context)
     assert reading.take() == []
     reading.put(0, 1, 2)
-    assert [text for _, text in reading.take()] == ["value 1", "value 2", str(clib.AT_END)]
+    assert [text for _, text in reading.take()] == ["value 1", "value 2", str(native.AT_END)]
 
 
 def test_a_message_whose_id_fits_into_no_position_is_an_error(clean: FakePulsar) -> None:
     reading = Reading(clean)
     reading.put(0, 1 << 27)
-    assert reading.take() == [(0, str(clib.STRANGE))]
+    assert reading.take() == [(0, str(native.STRANGE))]
 
 
 def test_a_partition_that_cannot_be_rewound_says_so(clean: FakePulsar) -> None:
@@ -425,7 +425,7 @@ def test_a_partition_that_cannot_be_rewound_says_so(clean: FakePulsar) -> None:
 def test_what_was_written_after_the_end_gives_it_once(clean: FakePulsar) -> None:
     reading = Reading(clean, end=position_of(1, 2, 0))
     reading.put(0, 2, 3)
-    assert [text for _, text in reading.take()] == ["value 2", str(clib.AT_END), "value 3"]
+    assert [text for _, text in reading.take()] == ["value 2", str(native.AT_END), "value 3"]
 
 
 def test_the_last_position_of_a_partition(clean: FakePulsar) -> None:

@@ -14,17 +14,15 @@ from typing import Any
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.slow import batches
 
-OK, TIMED_OUT = 0, 3
-FULL, AT_END, STRANGE, PURGED = -184, -191, -201, -152
-"""Codes of pulsar_batch.c: no room, a partition's end, an id that fits into no position. None of libpulsar's is
-negative. PURGED comes from no call: libpulsar cannot withdraw what it was given."""
+TIMED_OUT, PURGED = 3, -152
+"""PURGED comes from no call: libpulsar cannot withdraw what it was given."""
 EARLIEST = 1
 TYPES: Mapping[str, int] = {"exclusive": 0, "shared": 1, "failover": 2, "key-shared": 3}
 COMPRESSIONS: Mapping[str, int] = {"NONE": 0, "LZ4": 1, "ZLIB": 2, "ZSTD": 3, "SNAPPY": 4}
 OUR_NAMES: Mapping[int, str] = {
-    FULL: "BufferIsFull",
-    AT_END: "EndOfBacklog",
-    STRANGE: "PositionTooLarge",
+    native.FULL: "BufferIsFull",
+    native.AT_END: "EndOfBacklog",
+    native.STRANGE: "PositionTooLarge",
     PURGED: "Withdrawn",
 }
 _Out = POINTER(c_void_p)
@@ -37,7 +35,6 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_client_configuration_set_operation_timeout_seconds": (None, (c_void_p, c_int)),
     "pulsar_client_configuration_set_io_threads": (None, (c_void_p, c_int)),
     "pulsar_client_configuration_set_message_listener_threads": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_concurrent_lookup_request": (None, (c_void_p, c_int)),
     "pulsar_client_configuration_set_keep_alive_interval_in_seconds": (None, (c_void_p, c_uint)),
     "pulsar_client_configuration_set_listener_name": (None, (c_void_p, c_char_p)),
     "pulsar_client_configuration_set_tls_trust_certs_file_path": (None, (c_void_p, c_char_p)),
@@ -47,8 +44,6 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_client_configuration_set_validate_hostname": (None, (c_void_p, c_int)),
     "pulsar_client_configuration_set_stats_interval_in_seconds": (None, (c_void_p, c_uint)),
     "pulsar_client_create": (c_void_p, (c_char_p, c_void_p)),
-    "pulsar_client_close": (c_int, (c_void_p,)),
-    "pulsar_client_free": (None, (c_void_p,)),
     "pulsar_client_get_topic_partitions": (c_int, (c_void_p, c_char_p, _Out)),
     "pulsar_string_list_size": (c_int, (c_void_p,)),
     "pulsar_string_list_get": (c_char_p, (c_void_p, c_int)),
@@ -76,7 +71,6 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_configure_set_ack_grouping_time_ms": (None, (c_void_p, c_long)),
     "pulsar_configure_set_ack_grouping_max_size": (None, (c_void_p, c_long)),
     "pulsar_configure_set_negative_ack_redelivery_delay_ms": (None, (c_void_p, c_long)),
-    "pulsar_consumer_get_last_message_id": (c_int, (c_void_p, c_void_p)),
     "pulsar_consumer_configuration_set_start_paused": (None, (c_void_p, c_int)),
     "pulsar_consumer_configuration_set_message_listener": (None, (c_void_p, c_void_p, c_void_p)),
     "pulsar_consumer_pause_message_listener": (c_int, (c_void_p,)),

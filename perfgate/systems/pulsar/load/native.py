@@ -43,6 +43,9 @@ COMPILER_HASHES = (
 FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 PACKAGE = "pulsar-client"
 FETCH_TIMEOUT_S, COMPILE_TIMEOUT_S = 300, 300
+FULL, AT_END, STRANGE = -184, -191, -201
+"""Codes of pulsar_batch.c: no room, a partition's end, an id that fits into no position. None of libpulsar's is
+negative."""
 ROW = np.dtype(
     [
         ("payload", "<u8"),

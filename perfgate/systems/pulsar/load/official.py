@@ -177,13 +177,12 @@ def by_hand(scenario: Scenario) -> str:
 class Produced:
     """A line of progress: all records acknowledged by `at_s` (s since 1970), and figures of the time since the last.
 
-    `failed_per_s`: records that failed; latencies in ms, from each actual send.
+    `failed_per_s`: records that failed; `max_ms`: the longest latency, from an actual send.
     """
 
     at_s: float
     records: int
     failed_per_s: float
-    avg_ms: float
     max_ms: float
 
 
@@ -232,8 +231,8 @@ def parse_produced(text: str) -> list[Produced]:
         match = _PRODUCED.fullmatch(words)
         if match is None:
             raise OutputError(f"pulsar-perf wrote a line of progress that is not known: {words!r}")
-        _, _, failed, avg, longest = [_finite(number, words) for number in match.groups()[1:]]
-        found.append(Produced(at_s=at, records=int(match[1]), failed_per_s=failed, avg_ms=avg, max_ms=longest))
+        _, _, failed, _, longest = [_finite(number, words) for number in match.groups()[1:]]
+        found.append(Produced(at_s=at, records=int(match[1]), failed_per_s=failed, max_ms=longest))
     return found
 
 
@@ -287,9 +286,7 @@ def sent_in_all(text: str) -> tuple[int, Mapping[str, int]]:
     """
     failed = _failed(text)
     causes = "; ".join(f"{count} x {name}" for name, count in failed.items()) or refused(text)
-    if crash := _CRASH.search(text):
-        raise OutputError(f"pulsar-perf failed: {crash[0]}")
-    (total,) = _totals(text, "PerformanceProducer", _SENT) or (None,)
+    total = _total(text, "PerformanceProducer", _SENT)
     if total is None:
         raise OutputError(f"pulsar-perf gave no sum of what it sent{': ' + causes if causes else ''}")
     if total == 0:
@@ -301,20 +298,21 @@ def sent_in_all(text: str) -> tuple[int, Mapping[str, int]]:
 
 def received_in_all(text: str) -> int:
     """Return the records that were read. Raises OutputError unless the tool has ended as it should."""
-    if crash := _CRASH.search(text):
-        raise OutputError(f"pulsar-perf failed: {crash[0]}")
-    (total,) = _totals(text, "PerformanceConsumer", _RECEIVED) or (None,)
+    total = _total(text, "PerformanceConsumer", _RECEIVED)
     if total is None:
         raise OutputError("pulsar-perf gave no sum of what it read")
     return total
 
 
-def _totals(text: str, tool: str, pattern: re.Pattern[str]) -> list[int]:
+def _total(text: str, tool: str, pattern: re.Pattern[str]) -> int | None:
+    """Return the tool's sum; None: it gave none. Raises OutputError where it crashed, or the sum is not known."""
+    if crash := _CRASH.search(text):
+        raise OutputError(f"pulsar-perf failed: {crash[0]}")
     matches = [pattern.fullmatch(words) for _, words in _events(text, tool, "Aggregated throughput stats")]
     found = [int(match[1]) for match in matches if match]
     if len(found) > 1 or len(found) < len(matches):
         raise OutputError("pulsar-perf's sum of the whole run is not known, or written twice")
-    return found
+    return found[0] if found else None
 
 
 def _failed(text: str) -> Counter[str]:

@@ -30,7 +30,7 @@ class PulsarReader(Client):
     where the partition ended when the client connected.
     """
 
-    AT_END = clib.AT_END
+    AT_END = native.AT_END
 
     def __init__(self, spec: Mapping[str, Any], number: int) -> None:
         """Raises LoadClientError when a setting is refused, or the client cannot be had."""

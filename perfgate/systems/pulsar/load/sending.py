@@ -23,7 +23,7 @@ class PulsarSender(Client):
     """Sends to one producer for each partition: a partitioned one would look up for every message where it goes."""
 
     row = native.ROW
-    FULL, PURGED = clib.FULL, clib.PURGED
+    FULL, PURGED = native.FULL, clib.PURGED
     TIMED_OUT: tuple[int, ...] = (clib.TIMED_OUT,)
 
     def __init__(self, spec: Mapping[str, Any]) -> None:

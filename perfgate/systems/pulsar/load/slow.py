@@ -24,7 +24,6 @@ from perfgate.load.positions import position_of
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import native
 
-FULL, AT_END, STRANGE = -184, -191, -201
 MOST_WAITING, FULL_S = 8_192, 0.0002
 WARNING = 2
 FIELDS = 5
@@ -126,7 +125,7 @@ class Slow:
         for index in range(count):
             row = rows[index]
             if to.under_way == to.slots or (to.under_way and to.bytes + int(row["len"]) > to.most_bytes):
-                rows["err"][index:] = FULL
+                rows["err"][index:] = native.FULL
                 break
             taken += self._send(to, row, partition)
         return taken
@@ -253,11 +252,11 @@ class Slow:
             pulsar["message_free"](message)
             return
         payload, size = pulsar["message_get_data"](message) or 0, pulsar["message_get_length"](message)
-        err, again = (STRANGE if position < 0 else 0), pulsar["message_get_redelivery_count"](message)
+        err, again = (native.STRANGE if position < 0 else 0), pulsar["message_get_redelivery_count"](message)
         of.came.append((payload, size, 0, 0, 0, position, part.partition, err, int(now() * 1e9), message, again, 0))
         if 0 <= part.end <= position and not part.at_end:
             part.at_end = True
-            of.came.append((0, 0, 0, 0, 0, part.end, part.partition, AT_END, 0, 0, 0, 0))
+            of.came.append((0, 0, 0, 0, 0, part.end, part.partition, native.AT_END, 0, 0, 0, 0))
         of.bell.set()
 
     def _on_sought(self, result: int, number: int) -> None:
