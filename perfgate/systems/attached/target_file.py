@@ -220,7 +220,7 @@ def faults_of(table: Mapping[str, Any]) -> dict[str, str]:
             raise ConfigurationError(f"[faults] {name} must be a command line")
         try:
             value.format(host="", port="", broker="")
-        except (KeyError, IndexError, ValueError):
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise ConfigurationError(
                 f"[faults] {name}: only {{host}}, {{port}} and {{broker}} stand for something; write {{{{ for a brace"
             ) from None

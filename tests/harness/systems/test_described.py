@@ -102,9 +102,10 @@ def test_fault_commands_are_checked(tmp_path: Path) -> None:
     assert described(tmp_path, LEAST).faults.lines == {}
     target = described(tmp_path, LEAST + '[faults]\nstop = "ssh {host} stop"\ntimeout-s = 20\n')
     assert target.faults == FaultCommands({"stop": "ssh {host} stop"}, 20.0)
-    assert "[faults] stop: only {host}, {port} and {broker}" in refused(
-        tmp_path, LEAST + '[faults]\nstop = "ssh {node} stop"\n'
-    )
+    for wrong in ("{node}", "{}", "{", "{host.name}", "{host[name]}"):
+        assert "[faults] stop: only {host}, {port} and {broker}" in refused(
+            tmp_path, f'{LEAST}[faults]\nstop = "ssh {wrong} stop"\n'
+        )
     assert "unknown key 'explode'" in refused(tmp_path, LEAST + '[faults]\nexplode = "x"\n')
     assert "[faults] timeout-s" in refused(tmp_path, LEAST + "[faults]\ntimeout-s = 0\n")
 
