@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
@@ -47,6 +48,13 @@ def is_elsewhere(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def path_of(folder: Path, location: str) -> Path:
+    """Return a path of the file, which lies beside it unless it begins elsewhere: ~ is a home."""
+    with suppress(RuntimeError):  # nobody of this name has one
+        return folder / Path(location).expanduser()
+    return folder / location
+
+
 def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[client]") -> dict[str, str]:
     """Return a table's values as :func:`resolved` does. Raises ConfigurationError, of all variables not set at once."""
     found, unset = dict[str, str](), dict[str, NotSetError]()
@@ -80,7 +88,7 @@ def resolved(folder: Path, name: str, value: object, where: str = "[client]") ->
                 raise NotSetError(f"{where} {name}: the environment variable {variable} is not set", variable) from None
         case {"file": str(location), **rest} if not rest:
             try:
-                return (folder / location).expanduser().read_text().rstrip("\n")
+                return path_of(folder, location).read_text().rstrip("\n")
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigurationError(f"{where} {name}: cannot read {folder / location}: {error}") from None
     if isinstance(value, dict):

@@ -91,6 +91,21 @@ def test_a_token_wherever_it_is_kept_is_a_secret(tmp_path: Path, where: str, mon
     assert TOKEN not in found.connection_digest
 
 
+def test_paths_may_begin_at_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were looked for in a folder "~" beside the target file, unless that was named without a folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "token").write_text(TOKEN)
+    (home / "ca.pem").touch()
+    monkeypatch.setenv("HOME", str(home))
+    files = '[client]\ntoken = { file = "~/token" }\ntlsTrustCertsFilePath = "~/ca.pem"\n'
+    client = dict(described(tmp_path, tables=files).client)
+    assert token_of(client) == TOKEN
+    assert client["tlsTrustCertsFilePath"] == str((home / "ca.pem").resolve())
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        described(tmp_path, tables=files.replace("~/token", "~nobody-of-this-name/token"))
+
+
 def test_a_tokens_file_of_the_client_stays_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     stated = f'[client]\nauthPlugin = "token"\nauthParams = "file://{tmp_path}/token"\n'

@@ -15,7 +15,7 @@ from perfgate.model.pages import page
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
 from perfgate.model.target import PREFIX
-from perfgate.systems.attached.stated import all_resolved, is_elsewhere
+from perfgate.systems.attached.stated import all_resolved, is_elsewhere, path_of
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
     BROKER_CONFIG,
@@ -197,7 +197,7 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
             raise ConfigurationError(f"[client] {name} must be true or false")
     for name in FILES:
         if name in values:
-            file = (folder / values[name]).expanduser()
+            file = path_of(folder, values[name])
             if not file.is_file():
                 raise ConfigurationError(f"[client] {name}: there is no file {file}")
             values[name] = str(file.resolve())
