@@ -84,7 +84,7 @@ class AttachedPulsar(AttachedCluster):
 
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
-        if set(self._nodes.urls) != set(self._nodes.brokers) or not self._nodes.brokers:
+        if not self._nodes.each_answers:
             raise ConfigurationError(NO_SETTINGS)
         return LiveSettings(
             self._admin, list(self._nodes.urls.values()), partial(self._note, ALL), self._require_same, shared=True

@@ -23,7 +23,7 @@ from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.limits import beyond, lacks_nodes, lacks_permission
 from perfgate.systems.pulsar.attached.nodes import (
     DENIED,
-    Nodes,
+    UNKNOWN,
     gone,
     name_in,
     nodes_of,
@@ -133,7 +133,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         """See :class:`AttachedTarget`."""
         super().__init__(described, PulsarCleaner(described, note), note=note, **permitted)
         self._described = described
-        self._nodes: Nodes | None = None
+        self._nodes = UNKNOWN
         self._admin: Admin | None = None
         self._version, self._settings = "", ""
         self._trials: Trials | None = None
@@ -191,13 +191,11 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             self._nodes, self._brokers, self._cluster_id = nodes, nodes.brokers, nodes.id
 
         poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
-        assert self._nodes is not None
-        if before is None or before.brokers != self._nodes.brokers:
+        if before is UNKNOWN or before.brokers != self._nodes.brokers:
             words = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
             self._note(f"cluster {self._nodes.name}: {words}" if words else f"note: {self._nodes.blind}")
 
     def _refuse_others(self, admin: Admin) -> None:
-        assert self._nodes is not None
         refuse_others(admin, self._described, self._nodes)
 
     def _attach(self, admin: Admin) -> None:
@@ -207,13 +205,11 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         trials.check_permissions()
         self._trials = trials
         self._refuse_sick(self._lacking_bookies())
-        assert self._nodes is not None
         self._settings = settings_digest(admin, self._nodes)
         self._admin = admin
 
     def _seen(self, admin: Admin) -> str:
         nodes = self._nodes
-        assert nodes is not None
         refuse_another_number(self._described, nodes)
         self._version = admin.version()
         self._refuse_sick(self._unwell_in_time(lambda: unwell(admin, nodes)) or unhealthy(admin, nodes))
@@ -224,13 +220,11 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return f"its log-in sees the namespaces of tenant {self._described.tenant}, as one must to make some"
 
     def _lacking_bookies(self) -> str:
-        assert self._nodes is not None
         assert self._trials is not None
         there = len(self._nodes.bookies)
         return self._trials.lacking_bookies(min(self._described.bookies or there, there))
 
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> AttachedPulsar:
-        assert self._nodes is not None
         assert self._admin is not None
         self._number += 1
         return AttachedPulsar(
@@ -249,7 +243,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
 
     @property
     def measured(self) -> Mapping[int, str]:
-        return self._nodes.measured if self._nodes else {}
+        return self._nodes.measured
 
     def is_that_of(self, cluster_id: str) -> bool:
         try:
@@ -259,7 +253,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             return False
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        nodes = self._nodes or Nodes(id="", name="")
+        nodes = self._nodes
         return {
             "kind": self.kind,
             "name": self._described.name,
@@ -275,13 +269,13 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        nodes = self._nodes or Nodes(id="", name="")
+        nodes = self._nodes
         brokers = len(nodes.brokers) or self._described.brokers
         if lacking := lacks_nodes(scenario, brokers, self._described.bookies or len(nodes.bookies)):
             return lacking
         if isinstance(scenario, FaultScenario) and (no_fault_here := self._no_fault(scenario)):
             return no_fault_here
-        if self._nodes and scenario.cluster.config and set(self._nodes.urls) != set(self._nodes.brokers or (0,)):
+        if nodes is not UNKNOWN and scenario.cluster.config and not nodes.each_answers:
             return OfCluster(NO_SETTINGS)
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
         reason = reason or beyond(self._described.limits, scenario)
@@ -298,17 +292,17 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     @property
     def _blind(self) -> str:
         """Why the effect of a fault cannot be seen; empty where it can, and before the brokers are known."""
-        if self._nodes is None:
+        if self._nodes is UNKNOWN:
             return ""
         if self._nodes.blind:
             return BLIND
-        return OUT_OF_REACH if set(self._nodes.urls) != set(self._nodes.brokers) else ""
+        return "" if self._nodes.each_answers else OUT_OF_REACH
 
     def _may_be_of_file(self, cluster_id: str) -> bool:
         return self._described.cluster_id in ("", name_in(cluster_id))
 
     def gone(self) -> str:
-        if self._admin is None or self._nodes is None or not self._nodes.brokers:
+        if self._admin is None or not self._nodes.brokers:
             return ""
         return gone(self._admin, self._described, self._nodes)
 

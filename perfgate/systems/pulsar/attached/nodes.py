@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -57,13 +58,21 @@ class Nodes:
         """Why it cannot be seen whether brokers are gone; empty: it can."""
         return "" if self.brokers else NO_SUPERUSER
 
+    @property
+    def each_answers(self) -> bool:
+        """Whether every broker is known, and answers at its own address."""
+        return bool(self.brokers) and set(self.urls) == set(self.brokers)
 
-def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes | None = None) -> Nodes:
+
+UNKNOWN = Nodes(id="", name="")
+"""Before brokers have answered."""
+
+
+def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -> Nodes:
     """Return the cluster's nodes. `known`: of an earlier look, whose ids stay. Raises TargetError."""
     clusters = [name for name in admin.clusters() if name != "global"]
     stated = described.cluster_id
     name = stated if stated in clusters else ",".join(clusters)
-    where: str
     try:
         inside = admin.internal_configuration()
         where = f"{inside.get('metadataStoreUrl')} {inside.get('ledgersRootPath')}"
@@ -72,8 +81,8 @@ def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes | None = Non
         if refused.status not in DENIED:
             raise
         return Nodes(id=_id(name, " ".join(sorted(described.admin_urls))), name=name)
-    brokers = {number: at for number, at in (known.brokers if known else {}).items() if at in active}
-    free = (number for number in range(1, 1_000_000) if number not in brokers)
+    brokers = {number: at for number, at in known.brokers.items() if at in active}
+    free = (number for number in count(1) if number not in brokers)
     for at in active:
         if at not in brokers.values():
             brokers[next(free)] = at
