@@ -109,7 +109,7 @@ class AttachedPulsar(AttachedCluster):
         return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes) or self._lacking_bookies()
 
     def _answers(self, address: str) -> bool:
-        url = next((self._nodes.urls.get(number, "") for number, at in self.addresses.items() if at == address), "")
+        url = self._nodes.url_of(address)
         return bool(url) and self._admin.is_ready(url)
 
     def _session_s(self) -> float:

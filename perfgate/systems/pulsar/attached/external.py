@@ -61,7 +61,7 @@ class PulsarCleaner(Cleaner[Admin]):
             nodes = nodes_of(admin, self._described)
         except TargetError:
             return False
-        url = next((nodes.urls.get(number, "") for number, at in nodes.brokers.items() if at == address), "")
+        url = nodes.url_of(address)
         return nodes.id == cluster_id and bool(url) and admin.is_ready(url)
 
     def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:

@@ -58,6 +58,10 @@ class Nodes:
         """Why it cannot be seen whether brokers are gone; empty: it can."""
         return "" if self.brokers else NO_SUPERUSER
 
+    def url_of(self, address: str) -> str:
+        """Return the base URL at which the broker of an address answers; empty where it does not, or is none."""
+        return next((self.urls.get(number, "") for number, at in self.brokers.items() if at == address), "")
+
     @property
     def each_answers(self) -> bool:
         """Whether every broker is known, and answers at its own address."""
