@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack
 
-from perfgate.load.hosts_file import HostsFile
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.model.structured import toml_of
@@ -35,18 +34,6 @@ def load_described(path: Path) -> Described:
         case other:
             legal = " or ".join(f'"{name}"' for name in SYSTEMS)
             raise ConfigurationError(f"target file {path}: system = {other!r} must be {legal}, {AT_THE_TOP}")
-
-
-def for_load_hosts(described: Described, file: HostsFile | None) -> Described:
-    """Return the target as the hosts of the file need it; None: no file. Raises ConfigurationError."""
-    from perfgate.systems.pulsar.attached import described as of_pulsar
-
-    if isinstance(described, of_pulsar.DescribedPulsar):
-        return of_pulsar.for_load_hosts(described, file)
-    from perfgate.systems.kafka.attached import described as of_kafka
-
-    assert isinstance(described, of_kafka.DescribedTarget)
-    return of_kafka.for_load_hosts(described, file)
 
 
 def attached(

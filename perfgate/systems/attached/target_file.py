@@ -7,11 +7,12 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 from perfgate.host.ports import is_this_machine
+from perfgate.load.hosts_file import HostsFile
 from perfgate.model import MIB, Settings, System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
@@ -149,6 +150,18 @@ class Described(ABC):
     @abstractmethod
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
         """Return what its owner has to grant for a run with these."""
+
+    @abstractmethod
+    def _for_others(self, file: HostsFile) -> Self:
+        """Return the target as hosts need it of which one is another machine. Raises ConfigurationError."""
+
+    def for_load_hosts(self, file: HostsFile) -> Self:
+        """Return the target as the hosts of a file need it. Raises ConfigurationError.
+
+        Clients in a real other zone use the same servers as the others.
+        """
+        there = self if file.here else self._for_others(file)
+        return replace(there, cross_zone_bootstrap=there.bootstrap) if file.zones.real else there
 
     @property
     def on_this_host(self) -> bool:

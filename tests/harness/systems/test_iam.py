@@ -11,7 +11,7 @@ from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.model.command import installing
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted
-from perfgate.systems.kafka.attached.described import for_load_hosts, load_target
+from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.java_properties import translated
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, with_tokens, without_iam
 from tests.harness.systems.test_described import no_stores
@@ -121,7 +121,7 @@ def test_credentials_are_not_taken_to_other_machines(tmp_path: Path) -> None:
     described = load_target(path, no_stores)
     elsewhere = HostsFile(path=tmp_path / "hosts.toml", hosts=(LoadHost(name="load-1", ssh="load-1"),))
     with pytest.raises(ConfigurationError, match="are not taken to others"):
-        for_load_hosts(described, elsewhere)
+        described.for_load_hosts(elsewhere)
 
 
 def test_settings_of_other_mechanisms_stay_as_they_are() -> None:

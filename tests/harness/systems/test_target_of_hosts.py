@@ -11,7 +11,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.client_settings import NAMES_A_FILE, inlined
-from perfgate.systems.kafka.attached.described import DescribedTarget, for_load_hosts
+from perfgate.systems.kafka.attached.described import DescribedTarget
 
 TARGET = Path("staging.toml")
 
@@ -66,13 +66,12 @@ def hosts(*zones: str, **keys: object) -> HostsFile:
 
 def test_clients_in_a_real_other_zone_use_the_servers_of_all() -> None:
     one, both = hosts("az-1", local=True), hosts("az-1", "az-2", local=True)
-    assert for_load_hosts(DESCRIBED, None) is DESCRIBED
-    assert for_load_hosts(DESCRIBED, one).cross_zone_bootstrap == "kafka:9093", "as without hosts: the file's own"
-    assert for_load_hosts(DESCRIBED, both).cross_zone_bootstrap == "kafka:9092"
+    assert DESCRIBED.for_load_hosts(one).cross_zone_bootstrap == "kafka:9093", "as without hosts: the file's own"
+    assert DESCRIBED.for_load_hosts(both).cross_zone_bootstrap == "kafka:9092"
 
 
 def test_files_are_refused_where_a_host_is_another_machine_alone() -> None:
-    assert for_load_hosts(DESCRIBED, hosts("az-1", local=True)).client == DESCRIBED.client
+    assert DESCRIBED.for_load_hosts(hosts("az-1", local=True)).client == DESCRIBED.client
     with pytest.raises(ConfigurationError, match=r"ssl\.keystore\.location names a file of this machine"):
-        for_load_hosts(DESCRIBED, hosts("az-1", ssh="load-1", install=True))
-    assert for_load_hosts(replace(DESCRIBED, client=()), hosts("az-1", ssh="load-1", install=True)).client == ()
+        DESCRIBED.for_load_hosts(hosts("az-1", ssh="load-1", install=True))
+    assert replace(DESCRIBED, client=()).for_load_hosts(hosts("az-1", ssh="load-1", install=True)).client == ()

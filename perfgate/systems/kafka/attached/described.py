@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
@@ -117,6 +117,16 @@ class DescribedTarget(Described):
                 found.append("the host names in the brokers' certificates are not verified")
         return tuple(found)
 
+    def _for_others(self, file: HostsFile) -> Self:
+        if iam.logs_in_by_iam(dict(self.client)):
+            raise ConfigurationError(
+                f"target file {self.path}: --hosts with {iam.MECHANISM}: each client signs with AWS credentials, and "
+                "those of this machine are not taken to others; leave --hosts out or use local:N"
+            )
+        if file.scheduler:  # its workers are refused settings to log in
+            return self
+        return replace(self, client=inlined(self.client, self.path))
+
 
 def load_target(path: Path, convert: Convert) -> DescribedTarget:
     """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
@@ -211,20 +221,3 @@ def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, An
             f'[client] security.protocol = "SASL_PLAINTEXT" with {mechanism} sends {what} in clear text: use SASL_SSL, '
             f"or, knowing that anyone on the way can read it, state insecure = true {AT_THE_TOP}"
         )
-
-
-def for_load_hosts(described: DescribedTarget, file: HostsFile | None) -> DescribedTarget:
-    """Return the target as the hosts of the file need it; None: no file. Raises ConfigurationError.
-
-    Clients in a real other zone use the same servers as the others.
-    """
-    if file is None:
-        return described
-    if iam.logs_in_by_iam(dict(described.client)) and not file.here:
-        raise ConfigurationError(
-            f"target file {described.path}: --hosts with {iam.MECHANISM}: each client signs with AWS credentials, and "
-            "those of this machine are not taken to others; leave --hosts out or use local:N"
-        )
-    if not file.here and not file.scheduler:  # a scheduler's workers are refused settings to log in
-        described = replace(described, client=inlined(described.client, described.path))
-    return replace(described, cross_zone_bootstrap=described.bootstrap) if file.zones.real else described

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
@@ -119,6 +119,14 @@ class DescribedPulsar(Described):
         """Return the name of a namespace of a run, as tenant/namespace; `number`: of the run's clusters."""
         return f"{self.tenant}/{self.topic_prefix}{PREFIX}{run_id}-{number}"
 
+    def _for_others(self, file: HostsFile) -> Self:
+        if names := [name for name, _ in self.client if name in FILES]:
+            raise ConfigurationError(
+                f"target file {self.path}: {names[0]} names a file of this machine, which load hosts do not have; "
+                "libpulsar takes no certificate as a text: leave --hosts out, or use local:N"
+            )
+        return self
+
 
 def load_target(path: Path) -> DescribedPulsar:
     """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
@@ -127,21 +135,6 @@ def load_target(path: Path) -> DescribedPulsar:
         return _described(path, document)
     except ConfigurationError as error:
         raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
-
-
-def for_load_hosts(described: DescribedPulsar, file: HostsFile | None) -> DescribedPulsar:
-    """Return the target as the hosts of the file need it; None: no file. Raises ConfigurationError.
-
-    Clients in a real other zone use the same servers as the others.
-    """
-    if file is None:
-        return described
-    if not file.here and (names := [name for name, _ in described.client if name in FILES]):
-        raise ConfigurationError(
-            f"target file {described.path}: {names[0]} names a file of this machine, which load hosts do not have; "
-            "libpulsar takes no certificate as a text: leave --hosts out, or use local:N"
-        )
-    return replace(described, cross_zone_bootstrap=described.bootstrap) if file.zones.real else described
 
 
 def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
