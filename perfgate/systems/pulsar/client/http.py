@@ -6,7 +6,6 @@ so that redirects are followed here; never from https to http.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -131,7 +130,7 @@ class WebService:
                 method,
                 url,
                 params=query,
-                data=None if body is None else json.dumps(body),
+                json=body,
                 headers=self._headers(),
                 timeout=(CONNECT_S, self._timeout_s),
                 allow_redirects=False,
