@@ -72,7 +72,7 @@ class OwnTarget(ABC, Generic[Started]):
     port_taken: tuple[str, ...] = ()
     """Words of a start that failed because a port was taken between choice and use: worth another set, once."""
     nodes_called = "the brokers"
-    """What a person is told that its nodes are."""
+    """What messages call its nodes."""
     _paired = False
     """Whether there was memory for two clusters once."""
 

@@ -45,7 +45,7 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
 
 
 DURABILITY = ("bookie", "journalSyncData")
-"""The setting by which figures are told apart; a bookie ends when it is neither true nor false."""
+"""Figures with and without it are not comparable; a bookie ends when it is neither true nor false."""
 
 
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:

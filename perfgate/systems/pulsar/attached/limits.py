@@ -62,7 +62,7 @@ def never_of_brokers(name: str, value: str) -> str | None:
 
 
 def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | None:
-    """The reason why the scenario means nothing on a cluster of so many nodes (0: not known); None when it does."""
+    """The reason why the scenario means nothing on a cluster of this many nodes (0: not known); None when it does."""
     factor = dict(scenario.factor)
     for what, there in (("brokers", brokers), ("bookies", bookies)):
         if there and int(asked := factor.get(what, factor.get(f"cluster.{what}", there))) != there:

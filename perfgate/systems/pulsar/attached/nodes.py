@@ -224,7 +224,7 @@ def _names(nodes: Nodes) -> str:
 
 
 def settings_digest(admin: Admin, nodes: Nodes) -> str:
-    """Digest of the brokers' settings that bear on speed, without secrets; empty where they are not told."""
+    """Digest of the brokers' settings that bear on speed, without secrets; empty where brokers do not report them."""
     found: set[tuple[str, Any]] = set()
     try:
         for url in nodes.urls.values():

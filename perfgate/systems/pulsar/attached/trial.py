@@ -62,9 +62,9 @@ class Trials:
         return self._found[topic]
 
     def lacking_bookies(self, number: int) -> str:
-        """Return that fewer than this number of bookies take entries; empty where so many do, or it is 0.
+        """Return that fewer than this number of bookies take entries; empty where they do, or it is 0.
 
-        Brokers list bookies that are away among the others: that a ledger gets no ensemble of so many shows them.
+        Brokers list bookies that are away among the others: that a ledger gets no such ensemble shows them.
         """
         if not number:
             return ""

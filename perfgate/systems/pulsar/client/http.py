@@ -161,7 +161,7 @@ class WebService:
             _refuse_unknown_ways(settings)
             if settings.get("tlsAllowInsecureConnection", "false").lower() == "true":
                 session.verify = False
-                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # whoever asked for it is told once
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the start notes it once
             elif trusted := settings.get("tlsTrustCertsFilePath"):
                 session.verify = trusted
             if certificate := settings.get("tlsCertificateFilePath"):

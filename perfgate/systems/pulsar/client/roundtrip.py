@@ -22,7 +22,7 @@ CLIENT = b"kafka-perf-gate"
 PROTOCOL_VERSION = 12
 LENGTHS = struct.Struct(">II")
 VARINT, BYTES = 0, 2
-"""Wire types of protobuf: a number, and a length with so many bytes."""
+"""Wire types of protobuf: a number, and a length with its bytes."""
 LARGEST = 1 << 20
 """No answer to these commands is as long."""
 SAMPLES = 30

@@ -40,7 +40,7 @@ _LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
 class Checked(Protocol):
-    """What a cluster offers to whoever waits for its brokers."""
+    """A cluster whose brokers are checked while something is waited for."""
 
     def check(self) -> None:
         """Raise TargetError, with the broker and the reason, when a broker is gone."""
@@ -91,7 +91,7 @@ class Topics:
         except (RefusedError, FailedRequestError) as error:
             self._cluster.check()
             if code := _refusal(error):
-                with suppress(TargetError):  # the refusal is the answer, and `exists` tells what stays
+                with suppress(TargetError):  # the refusal is the answer, and `exists` reports what stays
                     if made:  # another topic of this name is not this one
                         self._admin.delete_topic(topic)
                     self._set_policies(topic.namespace, {})

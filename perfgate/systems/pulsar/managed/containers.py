@@ -73,7 +73,7 @@ class ContainersCluster(OwnCluster):
         self._version = spec.version
 
     def start(self) -> None:
-        """See :class:`OwnCluster`; the version is then the one that the brokers tell."""
+        """See :class:`OwnCluster`; the version is then the one that the brokers report."""
         super().start()
         self._version = self.admin.version()
 
