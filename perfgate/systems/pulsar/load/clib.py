@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_uint, c_uint64, c_ulong, c_ulonglong, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_void_p
 from functools import cache
 from typing import Any
 
@@ -31,18 +31,6 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_authentication_create": (c_void_p, (c_char_p, c_char_p)),
     "pulsar_client_configuration_create": (c_void_p, ()),
     "pulsar_client_configuration_set_auth": (None, (c_void_p, c_void_p)),
-    "pulsar_client_configuration_set_memory_limit": (None, (c_void_p, c_ulonglong)),
-    "pulsar_client_configuration_set_operation_timeout_seconds": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_io_threads": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_message_listener_threads": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_keep_alive_interval_in_seconds": (None, (c_void_p, c_uint)),
-    "pulsar_client_configuration_set_listener_name": (None, (c_void_p, c_char_p)),
-    "pulsar_client_configuration_set_tls_trust_certs_file_path": (None, (c_void_p, c_char_p)),
-    "pulsar_client_configuration_set_tls_certificate_file_path": (None, (c_void_p, c_char_p)),
-    "pulsar_client_configuration_set_tls_private_key_file_path": (None, (c_void_p, c_char_p)),
-    "pulsar_client_configuration_set_tls_allow_insecure_connection": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_validate_hostname": (None, (c_void_p, c_int)),
-    "pulsar_client_configuration_set_stats_interval_in_seconds": (None, (c_void_p, c_uint)),
     "pulsar_client_create": (c_void_p, (c_char_p, c_void_p)),
     "pulsar_client_get_topic_partitions": (c_int, (c_void_p, c_char_p, _Out)),
     "pulsar_string_list_size": (c_int, (c_void_p,)),
@@ -50,34 +38,14 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_string_list_free": (None, (c_void_p,)),
     "pulsar_client_create_producer": (c_int, (c_void_p, c_char_p, c_void_p, _Out)),
     "pulsar_producer_configuration_create": (c_void_p, ()),
-    "pulsar_producer_configuration_set_send_timeout": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_compression_type": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_max_pending_messages": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_max_pending_messages_across_partitions": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_block_if_queue_full": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_batching_enabled": (None, (c_void_p, c_int)),
-    "pulsar_producer_configuration_set_batching_max_messages": (None, (c_void_p, c_uint)),
-    "pulsar_producer_configuration_set_batching_max_allowed_size_in_bytes": (None, (c_void_p, c_ulong)),
-    "pulsar_producer_configuration_set_batching_max_publish_delay_ms": (None, (c_void_p, c_ulong)),
     "pulsar_client_subscribe": (c_int, (c_void_p, c_char_p, c_char_p, c_void_p, _Out)),
     "pulsar_consumer_configuration_create": (c_void_p, ()),
-    "pulsar_consumer_configuration_set_consumer_type": (None, (c_void_p, c_int)),
-    "pulsar_consumer_configuration_set_receiver_queue_size": (None, (c_void_p, c_int)),
-    "pulsar_consumer_configuration_set_priority_level": (None, (c_void_p, c_int)),
-    "pulsar_consumer_configuration_set_batch_index_ack_enabled": (None, (c_void_p, c_int)),
-    "pulsar_consumer_set_consumer_name": (None, (c_void_p, c_char_p)),
-    "pulsar_consumer_set_unacked_messages_timeout_ms": (None, (c_void_p, c_uint64)),
-    "pulsar_consumer_set_subscription_initial_position": (None, (c_void_p, c_int)),
-    "pulsar_configure_set_ack_grouping_time_ms": (None, (c_void_p, c_long)),
-    "pulsar_configure_set_ack_grouping_max_size": (None, (c_void_p, c_long)),
-    "pulsar_configure_set_negative_ack_redelivery_delay_ms": (None, (c_void_p, c_long)),
-    "pulsar_consumer_configuration_set_start_paused": (None, (c_void_p, c_int)),
-    "pulsar_consumer_configuration_set_message_listener": (None, (c_void_p, c_void_p, c_void_p)),
     "pulsar_consumer_pause_message_listener": (c_int, (c_void_p,)),
     "resume_message_listener": (c_int, (c_void_p,)),
     "pulsar_consumer_close": (c_int, (c_void_p,)),
     "pulsar_consumer_unsubscribe": (c_int, (c_void_p,)),
 }
+"""Of what is called but for setters, whose values have their types; see :func:`put`."""
 
 
 class Logger(ctypes.Structure):
@@ -96,6 +64,16 @@ def lib() -> ctypes.CDLL:
     set_logger = library.pulsar_client_configuration_set_logger_t
     set_logger.restype, set_logger.argtypes = None, (c_void_p, Logger)
     return library
+
+
+def put(conf: c_void_p, setters: str, values: Mapping[str, object]) -> None:
+    """Call the setters of a configuration whose names begin so, but for empty texts.
+
+    An int is one of C; a value of another type has it.
+    """
+    for name, value in values.items():
+        if value != b"":
+            getattr(lib(), f"{setters}{name}")(conf, value)
 
 
 def silence(conf: c_void_p) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from ctypes import byref, c_void_p
+from ctypes import byref, c_ulonglong, c_void_p
 
 from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.systems.pulsar.load import clib
@@ -62,23 +62,24 @@ def configuration(settings: Mapping[str, str]) -> c_void_p:
     lib = clib.lib()
     conf = c_void_p(lib.pulsar_client_configuration_create())
     clib.silence(conf)
-    put = {
-        "set_operation_timeout_seconds": int(settings["operationTimeoutMs"]) // 1_000,
-        "set_keep_alive_interval_in_seconds": int(settings["keepAliveIntervalSeconds"]),
-        "set_io_threads": int(settings["numIoThreads"]),
-        "set_message_listener_threads": int(settings["numListenerThreads"]),
-        "set_memory_limit": 0,  # what is pending is bounded here
-        "set_stats_interval_in_seconds": 0,
-        "set_tls_allow_insecure_connection": int(settings["tlsAllowInsecureConnection"] == TRUE),
-        "set_validate_hostname": int(settings["tlsHostnameVerificationEnable"] == TRUE),
-        "set_listener_name": settings[LISTENER].encode(),
-        "set_tls_trust_certs_file_path": settings["tlsTrustCertsFilePath"].encode(),
-        "set_tls_certificate_file_path": settings["tlsCertificateFilePath"].encode(),
-        "set_tls_private_key_file_path": settings["tlsKeyFilePath"].encode(),
-    }
-    for name, value in put.items():
-        if value != b"":
-            getattr(lib, f"pulsar_client_configuration_{name}")(conf, value)
+    clib.put(
+        conf,
+        "pulsar_client_configuration_set_",
+        {
+            "operation_timeout_seconds": int(settings["operationTimeoutMs"]) // 1_000,
+            "keep_alive_interval_in_seconds": int(settings["keepAliveIntervalSeconds"]),
+            "io_threads": int(settings["numIoThreads"]),
+            "message_listener_threads": int(settings["numListenerThreads"]),
+            "memory_limit": c_ulonglong(0),  # what is pending is bounded here
+            "stats_interval_in_seconds": 0,
+            "tls_allow_insecure_connection": int(settings["tlsAllowInsecureConnection"] == TRUE),
+            "validate_hostname": int(settings["tlsHostnameVerificationEnable"] == TRUE),
+            "listener_name": settings[LISTENER].encode(),
+            "tls_trust_certs_file_path": settings["tlsTrustCertsFilePath"].encode(),
+            "tls_certificate_file_path": settings["tlsCertificateFilePath"].encode(),
+            "tls_private_key_file_path": settings["tlsKeyFilePath"].encode(),
+        },
+    )
     plugin, parameters = log_in(settings)
     if plugin:
         made = lib.pulsar_authentication_create(plugin.encode(), parameters.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from ctypes import byref, c_void_p, cast
+from ctypes import byref, c_long, c_uint64, c_void_p, cast
 from typing import Any
 
 import numpy as np
@@ -112,22 +112,24 @@ class PulsarReader(Client):
     def _consumer_conf(self, partition: int) -> Any:
         lib, settings = self._lib, self._settings
         conf = c_void_p(lib.pulsar_consumer_configuration_create())
-        put = {
-            "pulsar_consumer_configuration_set_consumer_type": clib.TYPES[self._type],
-            "pulsar_consumer_configuration_set_receiver_queue_size": int(settings["receiverQueueSize"]),
-            "pulsar_consumer_configuration_set_priority_level": int(settings["priorityLevel"]),
-            "pulsar_consumer_configuration_set_batch_index_ack_enabled": int(settings["batchIndexAckEnabled"] == TRUE),
-            "pulsar_consumer_set_consumer_name": self._name.encode(),
-            "pulsar_consumer_set_unacked_messages_timeout_ms": int(settings["ackTimeoutMillis"]),
-            "pulsar_consumer_set_subscription_initial_position": clib.EARLIEST,
-            "pulsar_configure_set_ack_grouping_time_ms": int(settings["acknowledgementsGroupTimeMicros"]) // 1_000,
-            "pulsar_configure_set_ack_grouping_max_size": int(settings["maxAcknowledgmentGroupSize"]),
-            "pulsar_configure_set_negative_ack_redelivery_delay_ms": (
-                int(settings["negativeAckRedeliveryDelayMicros"]) // 1_000
-            ),
-        }
-        for name, value in put.items():
-            getattr(lib, name)(conf, value)
+        clib.put(
+            conf,
+            "pulsar_",
+            {
+                "consumer_configuration_set_consumer_type": clib.TYPES[self._type],
+                "consumer_configuration_set_receiver_queue_size": int(settings["receiverQueueSize"]),
+                "consumer_configuration_set_priority_level": int(settings["priorityLevel"]),
+                "consumer_configuration_set_batch_index_ack_enabled": int(settings["batchIndexAckEnabled"] == TRUE),
+                "consumer_set_consumer_name": self._name.encode(),
+                "consumer_set_unacked_messages_timeout_ms": c_uint64(int(settings["ackTimeoutMillis"])),
+                "consumer_set_subscription_initial_position": clib.EARLIEST,
+                "configure_set_ack_grouping_time_ms": c_long(int(settings["acknowledgementsGroupTimeMicros"]) // 1_000),
+                "configure_set_ack_grouping_max_size": c_long(int(settings["maxAcknowledgmentGroupSize"])),
+                "configure_set_negative_ack_redelivery_delay_ms": c_long(
+                    int(settings["negativeAckRedeliveryDelayMicros"]) // 1_000
+                ),
+            },
+        )
         # Paused until its consumer is known: a listener may be called before the call that subscribes returns.
         lib.pulsar_consumer_configuration_set_start_paused(conf, 1)
         listener, part = cast(self._batch.kpg_listener, c_void_p), self._batch.kpg_reader_part(self._reader, partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ctypes import byref, c_void_p
+from ctypes import byref, c_ulong, c_void_p
 from typing import Any
 
 import numpy as np
@@ -83,20 +83,22 @@ class PulsarSender(Client):
         raise LoadClientError("libpulsar has no transactions")
 
     def _producer_conf(self) -> Any:
-        lib, settings = self._lib, self._settings
-        conf = c_void_p(lib.pulsar_producer_configuration_create())
-        put = {
-            "set_send_timeout": int(settings["sendTimeoutMs"]),
-            "set_compression_type": clib.COMPRESSIONS[settings["compressionType"]],
-            # The bounds are kept before: a row that libpulsar itself turned away would be a failure.
-            "set_max_pending_messages": self._slots,
-            "set_max_pending_messages_across_partitions": MOST_PENDING * 1_000,
-            "set_block_if_queue_full": 0,
-            "set_batching_enabled": int(settings["batchingEnabled"] == TRUE),
-            "set_batching_max_messages": int(settings["batchingMaxMessages"]),
-            "set_batching_max_allowed_size_in_bytes": int(settings["batchingMaxBytes"]),
-            "set_batching_max_publish_delay_ms": int(settings["batchingMaxPublishDelayMicros"]) // 1_000,
-        }
-        for name, value in put.items():
-            getattr(lib, f"pulsar_producer_configuration_{name}")(conf, value)
+        settings = self._settings
+        conf = c_void_p(self._lib.pulsar_producer_configuration_create())
+        clib.put(
+            conf,
+            "pulsar_producer_configuration_set_",
+            {
+                "send_timeout": int(settings["sendTimeoutMs"]),
+                "compression_type": clib.COMPRESSIONS[settings["compressionType"]],
+                # The bounds are kept before: a row that libpulsar itself turned away would be a failure.
+                "max_pending_messages": self._slots,
+                "max_pending_messages_across_partitions": MOST_PENDING * 1_000,
+                "block_if_queue_full": 0,
+                "batching_enabled": int(settings["batchingEnabled"] == TRUE),
+                "batching_max_messages": int(settings["batchingMaxMessages"]),
+                "batching_max_allowed_size_in_bytes": c_ulong(int(settings["batchingMaxBytes"])),
+                "batching_max_publish_delay_ms": c_ulong(int(settings["batchingMaxPublishDelayMicros"]) // 1_000),
+            },
+        )
         return conf
