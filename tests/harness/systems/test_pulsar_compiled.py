@@ -102,6 +102,14 @@ def test_a_machine_without_pip(commands: Commands, monkeypatch: pytest.MonkeyPat
     assert native.cannot_have() == f"{native.COMPILER} could not be fetched: no python"
 
 
+def test_a_cache_that_cannot_be_written(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ended with a traceback, although the slow client would have done."""
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert "pulsar_batch.c could not be compiled: " in (native.cannot_have() or "")
+    assert commands.seen == []
+
+
 def test_a_python_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "PACKAGE", "pulsar-client-that-is-not-there")
     with pytest.raises(LoadClientError, match="is not installed"):

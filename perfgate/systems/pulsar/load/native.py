@@ -96,10 +96,13 @@ def cannot_have() -> str | None:
     made = place()
     if made.is_file():
         return None
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent, prefix=".part-") as scratch:
-        folder = Path(scratch)
-        return _fetch_compiler(folder) or _compile(folder, made)
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".part-") as scratch:
+            folder = Path(scratch)
+            return _fetch_compiler(folder) or _compile(folder, made)
+    except OSError as error:  # no room, or a folder that is read-only
+        return f"{SOURCE.name} could not be compiled: {error}"
 
 
 def _fetch_compiler(folder: Path) -> str | None:
