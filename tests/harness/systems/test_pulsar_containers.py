@@ -12,6 +12,7 @@ from perfgate.host import docker_engine
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.systems import own_containers
+from perfgate.systems.pulsar.client.http import FailedRequestError
 from perfgate.systems.pulsar.managed import own_cluster
 from perfgate.systems.pulsar.managed.containers import ContainersCluster, ContainersTarget
 
@@ -105,6 +106,18 @@ def test_a_broker_is_known_by_the_name_that_it_registered_under(tmp_path: Path, 
     assert [one._broker_of(name) for name in ("broker-1:8080", "broker-3.kpg-net:8080")] == [1, 3]
     addresses = one._broker_addresses()
     assert (addresses["broker-2:6650"], addresses["broker-2:8080"]) == (2, 2)
+
+
+def test_brokers_that_do_not_list_one_another_yet_are_waited_for(tmp_path: Path, made: list[MagicMock]) -> None:
+    """One that said that it was ready had an internal error then, and the start was BROKEN."""
+    one = cluster(tmp_path)
+    one._ready = set(one._nodes)
+    failed = FailedRequestError("asking for the brokers", 500, "no session yet")
+    names = [f"broker-{number}:8080" for number in (1, 2, 3)]
+    one.admin = Mock(brokers=Mock(side_effect=[failed, names[:1], names]))
+    assert one._not_ready() == "asking for the brokers: no session yet (HTTP 500)"
+    assert one._not_ready() == "1 of 3 brokers are registered"
+    assert one._not_ready() == ""
 
 
 def test_a_bookie_that_ends_is_quoted_without_the_usage_that_it_prints_last(

@@ -286,7 +286,10 @@ class OwnCluster(StartedCluster):
                 self._ready.add(node)
         lacking = [node_name(node) for node in self._nodes if node not in {*self._ready, METADATA_STORE}]
         if not lacking:
-            self._registered = tuple(self.admin.brokers())
+            try:
+                self._registered = tuple(self.admin.brokers())
+            except TargetError as error:
+                return str(error)
             if len(self._registered) < len(self._ids):
                 return f"{len(self._registered)} of {len(self._ids)} brokers are registered"
         return f"not ready: {', '.join(lacking)}" if lacking else ""
