@@ -9,10 +9,9 @@ from typing import Any, Unpack
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.model.structured import toml_of
+from perfgate.model.system import SYSTEMS
 from perfgate.systems.attached.target import AttachedTarget, Permitted
 from perfgate.systems.attached.target_file import AT_THE_TOP, Described
-
-SYSTEMS = ("kafka", "pulsar")
 
 
 def load_described(path: Path) -> Described:

@@ -58,7 +58,9 @@ class Trials:
         Raises ConfigurationError where one that was made cannot be deleted.
         """
         if topic not in self._found:
-            self._found[topic] = self._refused(topic)
+            refused = self._tried("trial", replace(topic, partitions=1))
+            words = f"the brokers refuse its topic: {getattr(refused.__cause__, 'reason', refused)}" if refused else ""
+            self._found[topic] = OfCluster(words) if words else None
         return self._found[topic]
 
     def lacking_bookies(self, number: int) -> str:
@@ -66,24 +68,14 @@ class Trials:
 
         Brokers list bookies that are away among the others: that a ledger gets no such ensemble shows them.
         """
-        if not number:
-            return ""
-        with self._namespace() as namespace:
-            try:
-                name = f"persistent://{namespace.name}/{PREFIX}bookies"
-                self._topics().create(name, replace(PLAIN, config=((ENSEMBLE, str(number)),)))
-            except TopicRefusedError as refused:
-                return TOO_FEW.format(number) if refused.code == NOT_ENOUGH_BOOKIES else ""
-            except TargetError:
-                return ""  # a run meets that too, and then reports it
-        return ""
+        refused = self._tried("bookies", replace(PLAIN, config=((ENSEMBLE, str(number)),))) if number else None
+        return TOO_FEW.format(number) if refused and refused.code == NOT_ENOUGH_BOOKIES else ""
 
     def check_permissions(self) -> None:
         """Do once what a run does. Raises ConfigurationError with what the role may not do, and the remedy.
 
         Also where an address of the file leads to another cluster: it does not have the namespace that was made.
         """
-        name = f"{self._described.tenant}/..."
         with self._namespace() as namespace:
             name = namespace.name
             self._try_admin(namespace)
@@ -99,15 +91,15 @@ class Trials:
         with self._explained(f"see, or make, namespaces of tenant {self._described.tenant}"):
             self._admin.namespaces(self._described.tenant)
 
-    def _refused(self, topic: TopicSpec) -> OfCluster | None:
+    def _tried(self, name: str, topic: TopicSpec) -> TopicRefusedError | None:
+        """Make such a topic; return its refusal. None without an answer, too: a run meets that, and then reports it."""
         with self._namespace() as namespace:
             try:
-                name = f"persistent://{namespace.name}/{PREFIX}trial"
-                self._topics().create(name, replace(topic, partitions=1))
+                self._topics().create(f"persistent://{namespace.name}/{PREFIX}{name}", topic)
             except TopicRefusedError as refused:
-                return OfCluster(f"the brokers refuse its topic: {getattr(refused.__cause__, 'reason', refused)}")
+                return refused
             except TargetError:
-                return None  # a run meets that too, and then reports it
+                return None
         return None
 
     def _topics(self) -> Topics:
