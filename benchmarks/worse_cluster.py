@@ -36,7 +36,7 @@ def start(cluster: EmbeddedCluster) -> None:
     _start(cluster)
     pid = cluster.broker_pids()[THE_BROKER]
     if WORSE == "tenth-cpu":
-        cluster.processes.guard.owns(limit_cpu(pid, TENTH_CORES))
+        cluster.supervisor.guard.owns(limit_cpu(pid, TENTH_CORES))
     if WORSE == "stop-continue":
         threading.Thread(target=stop_and_go, args=(pid,), daemon=True).start()
 

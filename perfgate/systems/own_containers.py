@@ -36,11 +36,18 @@ WITHOUT_RYUK = (
 
 
 class OwnContainers:
-    """The containers of one cluster. All of them bear the mark of this process, and go with :meth:`close`."""
+    """The containers of one cluster; see :class:`perfgate.systems.own_target.Supervisor`.
 
-    def __init__(self, name_of: Callable[[int], str], last_words: Callable[[str], str] = last_lines) -> None:
+    All of them bear the mark of this process, and go with :meth:`close`.
+    """
+
+    recording = False
+
+    def __init__(
+        self, name_of: Callable[[int], str], logs: Path, last_words: Callable[[str], str] = last_lines
+    ) -> None:
         """`name_of` a node: its name in the network, and of its log; `last_words` of a log: what says why it ended."""
-        self._name_of, self._last_words = name_of, last_words
+        self._name_of, self._logs, self._last_words = name_of, logs, last_words
         self._network = Network(docker_network_kw={"labels": {OWNER: mark_of_this_process()}})
         self.nodes: dict[int, DockerContainer] = {}
         self.others: dict[str, DockerContainer] = {}
@@ -106,10 +113,7 @@ class OwnContainers:
         return {node: container.get_container_id() for node, container in self.nodes.items()}
 
     def check(self, absent: Collection[int]) -> None:
-        """Raise BrokersFailedError where a node has ended that is not meant to be absent, TargetError for another.
-
-        Asked more often than every CHECK_EVERY_S it does nothing.
-        """
+        """See :class:`Supervisor`; asked more often than every CHECK_EVERY_S it does nothing."""
         if time.monotonic() - self._checked < CHECK_EVERY_S:
             return
         self._checked = time.monotonic()
@@ -133,8 +137,7 @@ class OwnContainers:
         return {node: self._name_of(node) for node in self.nodes}
 
     def tail(self, node: int, lines: int) -> str:
-        """Return the last lines of a node's log."""
-        return tail_of(self.nodes[node], lines)
+        return tail_of(self.nodes[node], lines) if node in self.nodes else "(not started)"
 
     def log(self, node: int) -> str:
         """Return all of a node's log; nothing where the engine does not give it."""
@@ -184,11 +187,14 @@ class OwnContainers:
             container.reload()
         return bool(container.attrs["State"]["Running"])
 
-    def close(self, logs: Path) -> None:
+    def keep_caches(self) -> None:
+        """Do nothing: images record none."""
+
+    def close(self) -> None:
         """Keep the nodes' logs, where there is room for them, then remove every container and the network."""
         for node, container in self.nodes.items():
             with suppress(*DockerErrors, ContainerStartException, OSError):
-                (logs / f"{self._name_of(node)}.log").write_bytes(container.get_wrapped_container().logs())
+                (self._logs / f"{self._name_of(node)}.log").write_bytes(container.get_wrapped_container().logs())
         with interrupted_later():
             for container in [*self.nodes.values(), *self.others.values()]:
                 with suppress(*DockerErrors):

@@ -24,7 +24,10 @@ def last_lines(log: str) -> str:
 
 
 class OwnProcesses:
-    """The processes of one cluster. All of them end with :meth:`close`, or with this process."""
+    """The processes of one cluster; see :class:`perfgate.systems.own_target.Supervisor`.
+
+    All of them end with :meth:`close`, or with this process.
+    """
 
     def __init__(
         self,
@@ -61,7 +64,6 @@ class OwnProcesses:
         return proxy
 
     def check(self, absent: Collection[int]) -> None:
-        """Raise BrokersFailedError where a node has ended that is not meant to be absent, TargetError for the proxy."""
         watched = {
             self._name_of(node).replace("-", " "): (pid, self.log(node))
             for node, pid in self.pids.items()
@@ -77,7 +79,6 @@ class OwnProcesses:
                 raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{self._last_words(tail_of(log, LOOKED_AT))}")
 
     def tail(self, node: int, lines: int) -> str:
-        """Return the last lines of a node's log."""
         return tail_of(self.log(node), lines)
 
     def logged(self, *others: Path) -> int:
@@ -101,15 +102,12 @@ class OwnProcesses:
 
     @property
     def recording(self) -> bool:
-        """Whether nodes record one of Java's caches."""
         return bool(self._caches.recording)
 
     def keep_caches(self) -> None:
-        """End the nodes that record, and keep their caches for later runs. They are missing afterwards."""
         self._caches.keep(self._ask_to_end, lambda node: self.guard.exit_status(self.pids[node]))
 
     def close(self) -> None:
-        """Kill every process and remove the data; the logs stay."""
         self.guard.close()
         self._folder.delete()
         self._caches.delete_drafts()

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import psutil
 
@@ -16,12 +16,34 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import MIB, ClusterSpec, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.model.target import Action, Meter
-from perfgate.systems.own_processes import OwnProcesses
 
 START_TRIES = 2
 STOP_TIMEOUT_S = 60
 """A broker that hands its leaders over on SIGTERM takes seconds; Kafka's own limit for that is 3 tries of 5 s."""
 ASK_EVERY_S = 0.05
+
+
+class Supervisor(Protocol):
+    """What runs the nodes of a cluster, as processes or containers, and all that is beside them."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether nodes record one of Java's caches."""
+
+    def keep_caches(self) -> None:
+        """End the nodes that record, and keep their caches for later runs. They are missing afterwards."""
+
+    def check(self, absent: Collection[int]) -> None:
+        """Raise BrokersFailedError with its log's tail where a node has ended that is not meant to be absent.
+
+        TargetError where something beside them has.
+        """
+
+    def tail(self, node: int, lines: int) -> str:
+        """Return the last lines of a node's log."""
+
+    def close(self) -> None:
+        """End everything; the logs stay."""
 
 
 class StartedCluster(ABC):
@@ -30,8 +52,8 @@ class StartedCluster(ABC):
     own = dedicated = True
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
-    processes: OwnProcesses | None = None
-    """Its nodes, where they are processes of this machine."""
+    supervisor: Supervisor
+    faults: NodeFaults
 
     def __init__(self, spec: ClusterSpec, logs: Path) -> None:
         self.spec, self._logs = spec, logs
@@ -44,20 +66,18 @@ class StartedCluster(ABC):
     def start(self) -> None:
         """Start all nodes and wait until they say that they are ready. Raises TargetError."""
 
-    @abstractmethod
     def tail(self, node: int, lines: int) -> str:
-        """Return the last lines of a node's log."""
+        return self.supervisor.tail(node, lines)
 
-    @abstractmethod
     def check(self) -> None:
-        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
+        self.supervisor.check(self.faults.absent)
 
     @abstractmethod
     def facts(self) -> Mapping[str, object]: ...
 
-    @abstractmethod
     def close(self) -> None:
         """End all that was started for it; the logs stay."""
+        self.supervisor.close()
 
 
 Started = TypeVar("Started", bound=StartedCluster)
@@ -140,10 +160,9 @@ class OwnTarget(ABC, Generic[Started]):
 
     def keep_aot_cache(self) -> None:
         """Keep what Java learnt of the nodes that are alive, where no run has done so; they end then."""
-        processes = self._alive.processes if self._alive else None
-        if processes and processes.recording:
+        if self._alive and self._alive.supervisor.recording:
             self._say(f"keeping what Java learnt of {self.nodes_called}, once: later runs warm up sooner")
-            processes.keep_caches()
+            self._alive.supervisor.keep_caches()
             self.close()
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ def test_brokers_data_is_deleted_by_the_next_start_where_the_guard_was_killed_to
 
     if not (dies := os.fork()):
         try:
-            os.kill(brokers().processes.guard._process.pid, signal.SIGKILL)
+            os.kill(brokers().supervisor.guard._process.pid, signal.SIGKILL)
         finally:
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(dies, 0)

@@ -35,7 +35,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> ContainersCluster:
     monkeypatch.setattr(own_containers, "Network", Mock())
     made = ContainersCluster(ClusterSpec(), logs=Path("/dev/full"), toxiproxy_image=None)
     engine_s = Mock(logs=Mock(return_value=b"log"))
-    made._containers.nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
+    made.supervisor.nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
     return made
 
 
@@ -66,14 +66,14 @@ def test_what_somebody_else_removes_just_now_is_none_of_them() -> None:
 
 def test_no_room_for_their_logs_keeps_no_container_from_its_end(cluster: ContainersCluster) -> None:
     """None was ended, and the next start found no room either."""
-    nodes: dict[int, Any] = {**cluster._containers.nodes}
+    nodes: dict[int, Any] = {**cluster.supervisor.nodes}
     cluster.close()
     assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
 
 
 def test_an_interruption_of_their_end_waits_until_all_have_ended(cluster: ContainersCluster) -> None:
     """Ctrl-C ended it after the first, and the others ran on."""
-    nodes: dict[int, Any] = {**cluster._containers.nodes}
+    nodes: dict[int, Any] = {**cluster.supervisor.nodes}
     nodes[1].stop.side_effect = lambda: os.kill(os.getpid(), signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     try:

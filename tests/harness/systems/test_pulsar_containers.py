@@ -131,7 +131,7 @@ def test_a_bookie_that_ends_is_quoted_without_the_usage_that_it_prints_last(
     engines.logs.return_value = f"ERROR Malformed configuration file\n{usage}".encode()
     with pytest.raises(BrokersFailedError, match=r"bookie 11: its container ended with 2.*\nERROR Malformed[\w ]+$"):
         one.check()
-    one._containers._checked = -math.inf
+    one.supervisor._checked = -math.inf
     one.faults.absent.add(11)
     one.check()
 

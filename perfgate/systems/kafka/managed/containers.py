@@ -65,6 +65,8 @@ def image_of(spec: ClusterSpec) -> str:
 class ContainersCluster(OwnCluster):
     """One cluster of containers with its faults; see :class:`perfgate.model.target.Cluster`."""
 
+    supervisor: OwnContainers
+
     def __init__(
         self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None, monitoring: Monitoring = NOT_MONITORED
     ) -> None:
@@ -72,9 +74,9 @@ class ContainersCluster(OwnCluster):
         super().__init__(spec, listener_ports(spec, monitoring, ports), monitoring, logs)
         self._toxiproxy_image = toxiproxy_image
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
-        self._containers = OwnContainers(partial(node_name, spec))
+        self.supervisor = OwnContainers(partial(node_name, spec), logs)
         self.faults = ContainerFaults(
-            self._containers,
+            self.supervisor,
             voters=quorum_ids(spec),
             data=DATA,
             bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
@@ -89,11 +91,11 @@ class ContainersCluster(OwnCluster):
         if self.spec.security != ClusterSpec().security:
             self._keys = ContainerKeys(self.spec.security)
             self._secured = self._keys.secured
-        with self._containers.starting():
+        with self.supervisor.starting():
             for node in (*controller_ids(self.spec), *self._ids):
                 self._node(node, cluster_id).start()
             if self._toxiproxy_image:
-                self.proxy = self._containers.start_proxy(
+                self.proxy = self.supervisor.start_proxy(
                     self._toxiproxy_image,
                     api_port=self._proxy_api_port,
                     ports=self._ports["PROXY"],
@@ -111,13 +113,12 @@ class ContainersCluster(OwnCluster):
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"
             self.prometheus_url = wait_for_prometheus(
-                url, len(self._ids), self.check, tail_of(self._containers.others["Prometheus"], 5)
+                url, len(self._ids), self.check, tail_of(self.supervisor.others["Prometheus"], 5)
             )
 
     def close(self) -> None:
-        """Keep the logs, where there is room for them, then remove every container and the network."""
         try:
-            self._containers.close(self._logs)
+            super().close()
         finally:
             if self._keys:
                 self._keys.close()
@@ -128,18 +129,12 @@ class ContainersCluster(OwnCluster):
         return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
 
     def container_ids(self) -> Mapping[int, str]:
-        ids = self._containers.ids()
+        ids = self.supervisor.ids()
         return {broker: ids[broker] for broker in self._ids}
-
-    def check(self) -> None:
-        self._containers.check(self.faults.absent)
 
     @property
     def node_logs(self) -> Mapping[int, str]:
-        return self._containers.names
-
-    def tail(self, node: int, lines: int) -> str:
-        return self._containers.tail(node, lines)
+        return self.supervisor.names
 
     def facts(self) -> Mapping[str, object]:
         return {
@@ -155,7 +150,7 @@ class ContainersCluster(OwnCluster):
 
     def _version_told(self) -> str:
         """Version in the first broker's log; empty where it has none."""
-        found = TELLS_VERSION.search(self._containers.log(self._ids[0]))
+        found = TELLS_VERSION.search(self.supervisor.log(self._ids[0]))
         return found[1] if found else ""
 
     def _node(self, node: int, cluster_id: str) -> DockerContainer:
@@ -174,7 +169,7 @@ class ContainersCluster(OwnCluster):
             log_dir=DATA,
         )
         limits = self.spec if node in self._ids else None
-        container = self._containers.node(node, image_of(self.spec), limits)
+        container = self.supervisor.node(node, image_of(self.spec), limits)
         if self._keys and node in self._ids:
             settings |= self._keys.given_to(container, settings["listener.security.protocol.map"])
         container.with_envs(
@@ -202,7 +197,7 @@ class ContainersCluster(OwnCluster):
     def _start_prometheus(self) -> None:
         config = self._logs / "prometheus.yml"
         config.write_text(server_config(self.agents()))
-        container = self._containers.beside("Prometheus", self._monitoring.image)
+        container = self.supervisor.beside("Prometheus", self._monitoring.image)
         container.with_volume_mapping(str(config.absolute()), "/etc/prometheus/prometheus.yml", "ro")
         publish(container, 9090, self._prometheus_port)
         container.start()

@@ -41,7 +41,7 @@ DATA = "kafka-perf-gate-data-"
 
 
 class EmbeddedCluster(OwnCluster):
-    processes: OwnProcesses
+    supervisor: OwnProcesses
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class EmbeddedCluster(OwnCluster):
         plain = warm_start and not (spec.jvm_options or monitoring.wanted)
         cache = cache_path(java, f"kafka-{jars.version}", jars.classpath, JVM_OPTIONS) if plain else None
         self._aot = AotCaches({"broker": cache})
-        self.processes = OwnProcesses(partial(node_name, spec), logs, data=DATA, caches=self._aot)
-        self._data = self.processes.data
+        self.supervisor = OwnProcesses(partial(node_name, spec), logs, data=DATA, caches=self._aot)
+        self._data = self.supervisor.data
         try:
             if spec.security != "plaintext":
                 self._secured = Secured(spec.security, java=java, folder=self._data)
         except BaseException:
-            self.processes.close()
+            self.supervisor.close()
             raise
         self.faults: ProcessFaults = ProcessFaults(
-            self.processes,
+            self.supervisor,
             spawn=self._spawn,
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
@@ -100,7 +100,7 @@ class EmbeddedCluster(OwnCluster):
         for node in self._nodes:
             self._spawn(node)
         if self._cross_zone or self._severable:
-            self.proxy = self.processes.start_proxy(self._proxy_api_port)
+            self.proxy = self.supervisor.start_proxy(self._proxy_api_port)
             if self._cross_zone:
                 listen, upstream = (
                     {broker: f"{HOST}:{port}" for broker, port in self._ports[name].items()}
@@ -109,11 +109,11 @@ class EmbeddedCluster(OwnCluster):
                 self.proxy.add_brokers(listen, upstream)
             if self._severable:
                 self._severable.add_to(self.proxy)
-        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self.processes.logged)
+        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self.supervisor.logged)
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
-                self.processes.guard,
+                self.supervisor.guard,
                 self._data,
                 self._logs / "prometheus.log",
                 port=self._prometheus_port,
@@ -125,9 +125,6 @@ class EmbeddedCluster(OwnCluster):
         if self._severable and not link.crosses_zones:
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
         return super().bootstrap(link)
-
-    def close(self) -> None:
-        self.processes.close()
 
     def _spawn(self, node: int) -> None:
         argv = [
@@ -141,27 +138,21 @@ class EmbeddedCluster(OwnCluster):
             "kafka.Kafka",
             self._properties(node),
         ]
-        self.processes.spawn(node, argv, self.spec.cpus_per_broker if node in self._ids else 0.0)
+        self.supervisor.spawn(node, argv, self.spec.cpus_per_broker if node in self._ids else 0.0)
 
     def _aot_options(self, node: int) -> list[str]:
         # A broker that records takes seconds to end in good order, which some faults wait for.
         return self._aot.options("broker", node, records=node in self._ids and not self.spec.severable)
 
     def broker_pids(self) -> Mapping[int, int]:
-        return {broker: self.processes.pids[broker] for broker in self._ids}
+        return {broker: self.supervisor.pids[broker] for broker in self._ids}
 
     def log_dirs(self) -> Sequence[Path]:
         return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
-    def check(self) -> None:
-        self.processes.check(self.faults.absent)
-
     @property
     def node_logs(self) -> Mapping[int, Path]:
-        return {node: self.processes.log(node) for node in self._nodes}
-
-    def tail(self, node: int, lines: int) -> str:
-        return self.processes.tail(node, lines)
+        return {node: self.supervisor.log(node) for node in self._nodes}
 
     def facts(self) -> Mapping[str, object]:
         return {

@@ -61,6 +61,7 @@ def image_of(spec: ClusterSpec) -> str:
 class ContainersCluster(OwnCluster):
     """One metadata store, bookies and brokers as containers; see :class:`perfgate.model.target.Cluster`."""
 
+    supervisor: OwnContainers
     internal, same_zone = INTERNAL_LISTENER, SAME_ZONE_LISTENER
     bound = ANY
 
@@ -68,8 +69,8 @@ class ContainersCluster(OwnCluster):
         """`toxiproxy_image`: of the proxies before the brokers, for clients of another zone; None: there are none."""
         super().__init__(spec, logs, cross_zone=toxiproxy_image is not None)
         self._toxiproxy_image = toxiproxy_image or ""
-        self._containers = OwnContainers(node_name, last_words)
-        self.faults = PulsarFaults(self._containers.actions(), self._containers.runs)
+        self.supervisor = OwnContainers(node_name, logs, last_words)
+        self.faults = PulsarFaults(self.supervisor.actions(), self.supervisor.runs)
         self._version = spec.version
 
     def start(self) -> None:
@@ -79,13 +80,7 @@ class ContainersCluster(OwnCluster):
 
     def container_ids(self) -> Mapping[int, str]:
         """Return the engine's id of every node's container."""
-        return self._containers.ids()
-
-    def check(self) -> None:
-        self._containers.check(self.faults.absent)
-
-    def tail(self, node: int, lines: int) -> str:
-        return self._containers.tail(node, lines) if node in self._containers.nodes else "(not started)"
+        return self.supervisor.ids()
 
     def facts(self) -> Mapping[str, object]:
         return {
@@ -99,16 +94,12 @@ class ContainersCluster(OwnCluster):
             "broker_memory_mib": self.spec.memory_mib_per_broker,
         }
 
-    def close(self) -> None:
-        """Keep the logs, where there is room for them, then remove every container and the network."""
-        self._containers.close(self._logs)
-
     def _starting(self) -> AbstractContextManager[None]:
-        return self._containers.starting()
+        return self.supervisor.starting()
 
     def _spawn(self, node: int) -> None:
         role = role_of(node)
-        container = self._containers.node(node, image_of(self.spec), self.spec if role == "broker" else None)
+        container = self.supervisor.node(node, image_of(self.spec), self.spec if role == "broker" else None)
         file, command = FILES[role]
         script = f"bin/apply-config-from-env.py {file} && exec bin/pulsar {command}"
         container.with_command(["bash", "-c", script])
@@ -135,13 +126,13 @@ class ContainersCluster(OwnCluster):
     def _set_metadata_up(self) -> None:
         command = ["bin/pulsar", "initialize-cluster-metadata", *self._setup_arguments()]
         memory = {"PULSAR_MEM": " ".join(SETUP_MEMORY)}
-        code, printed = self._containers.run(METADATA_STORE, command, memory, "setting the cluster's metadata up")
+        code, printed = self.supervisor.run(METADATA_STORE, command, memory, "setting the cluster's metadata up")
         (self._logs / "metadata-setup.log").write_text(printed)
         if code:
             raise start_error("Pulsar refused its metadata store", printed[-LAST_WORDS:], self.spec.config)
 
     def _started_proxy(self) -> ToxiproxyApi:
-        return self._containers.start_proxy(
+        return self.supervisor.start_proxy(
             self._toxiproxy_image,
             api_port=self._proxy_api_port,
             ports=self._proxy_ports,

@@ -43,7 +43,7 @@ SETUP = "metadata set-up"
 class EmbeddedCluster(OwnCluster):
     """See :class:`perfgate.model.target.Cluster`."""
 
-    processes: OwnProcesses
+    supervisor: OwnProcesses
 
     def __init__(
         self, spec: ClusterSpec, *, java: Path, jars: PulsarJars, logs: Path, cross_zone: bool, warm_start: bool
@@ -64,10 +64,10 @@ class EmbeddedCluster(OwnCluster):
                 for what, of_it in caches.items()
             }
         )
-        self.processes = OwnProcesses(node_name, logs, data=DATA, caches=self._aot, last_words=last_words)
-        self._data, self._setup_log = self.processes.data, logs / "metadata-setup.log"
+        self.supervisor = OwnProcesses(node_name, logs, data=DATA, caches=self._aot, last_words=last_words)
+        self._data, self._setup_log = self.supervisor.data, logs / "metadata-setup.log"
         self.faults = PulsarFaults(
-            {**self.processes.actions(self._spawn), "cut-off": _no_links, "heal": _no_links}, self.processes.runs
+            {**self.supervisor.actions(self._spawn), "cut-off": _no_links, "heal": _no_links}, self.supervisor.runs
         )
 
     @contextmanager
@@ -78,20 +78,14 @@ class EmbeddedCluster(OwnCluster):
         yield
 
     def _started_proxy(self) -> ToxiproxyApi:
-        proxy = self.processes.start_proxy(self._proxy_api_port)
+        proxy = self.supervisor.start_proxy(self._proxy_api_port)
         listen = {broker: f"{HOST}:{port}" for broker, port in self._proxy_ports.items()}
         proxy.add_brokers(listen, {broker: self._at(broker) for broker in listen})
         return proxy
 
     def pids(self) -> Mapping[int, int]:
         """Return the process of every node, bookies and the metadata store among them."""
-        return dict(self.processes.pids)
-
-    def check(self) -> None:
-        self.processes.check(self.faults.absent)
-
-    def tail(self, node: int, lines: int) -> str:
-        return self.processes.tail(node, lines)
+        return dict(self.supervisor.pids)
 
     def facts(self) -> Mapping[str, object]:
         return {
@@ -102,9 +96,6 @@ class EmbeddedCluster(OwnCluster):
             "jvm_options": {role: jvm_options(role, self.spec.jvm_options, self._release) for role in ROLES},
             "aot_cache": self._aot.used,
         }
-
-    def close(self) -> None:
-        self.processes.close()
 
     def _spawn(self, node: int) -> None:
         role = role_of(node)
@@ -117,7 +108,7 @@ class EmbeddedCluster(OwnCluster):
             *CONF_OPTION[role],
             self._conf(node),
         ]
-        self.processes.spawn(node, argv, self.spec.cpus_per_broker if role == "broker" else 0.0)
+        self.supervisor.spawn(node, argv, self.spec.cpus_per_broker if role == "broker" else 0.0)
 
     def _common_options(self) -> list[str]:
         # Libraries that are unpacked there stay behind a node that is killed: it is the run's own folder.
@@ -126,7 +117,7 @@ class EmbeddedCluster(OwnCluster):
 
     def _set_metadata_up(self) -> None:
         argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
-        guard = self.processes.guard
+        guard = self.supervisor.guard
         pid = guard.spawn([*argv, METADATA_SETUP, *self._setup_arguments()], log=self._setup_log)
         self._wait(lambda: "the metadata's set-up runs" if guard.exit_status(pid) is None else "")
         if guard.exit_status(pid):
@@ -137,7 +128,7 @@ class EmbeddedCluster(OwnCluster):
         return [*jvm_options("metadata store", (), self._release), *SETUP_MEMORY]
 
     def _logged(self) -> int:
-        return self.processes.logged(self._setup_log)
+        return self.supervisor.logged(self._setup_log)
 
     def _conf(self, node: int) -> Path:
         return self._data / f"{node_name(node)}.conf"
