@@ -366,7 +366,7 @@ SAID = {
     ),
     "The target failed": (
         "The run ends, or goes on without the scenario. What brokers did is BROKEN or REGRESSED.",
-        ("TargetError", "LimitReachedError", "InterferedError", "BrokersFailedError", "TopicRefusedError"),
+        ("TargetError", "LimitReachedError", "InterferedError", "BrokersFailedError", "TopicRefusedError", "unable"),
     ),
     "A round does not count": (
         "The scenario is INVALID where too few others are left; what brokers did wrong is red.",

@@ -6,7 +6,7 @@ import math
 import re
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +17,7 @@ from perfgate.model import FAULTS
 from perfgate.model.errors import TargetError
 from perfgate.model.secret import redacted
 from perfgate.model.target import BACK, Action
+from perfgate.systems import unable
 
 LAST_WORDS = 5
 WELL_WITHIN_S, BACK_WITHIN_S, LOOK_EVERY_S = 120.0, 60.0, 2.0
@@ -129,6 +130,11 @@ class FaultCommands:
 class CommandFaults:
     """See :class:`perfgate.model.target.Faults`."""
 
+    active_controller = unable("which controller is the active one cannot be told of real brokers")
+    move_replicas = unable("replicas are not moved on real brokers")
+    drop_cache = unable("the page cache of real brokers is not dropped")
+    local_share = unable("what real brokers have in a remote tier is not known")
+
     def __init__(
         self,
         commands: FaultCommands,
@@ -170,23 +176,8 @@ class CommandFaults:
     def wait_until_ended(self, node: int) -> None:
         """Do nothing: the stop command has waited, and the cluster shows the rest."""
 
-    def active_controller(self) -> int:
-        raise TargetError("which controller is the active one cannot be told of real brokers")
-
     def changes(self, topic: str) -> None:
         """Return nothing: the controllers' log is out of reach."""
-
-    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Raise TargetError: a file declares no spare broker."""
-        raise TargetError("replicas are not moved on real brokers")
-
-    def drop_cache(self) -> float:
-        """Raise TargetError: the files of real brokers are out of reach."""
-        raise TargetError("the page cache of real brokers is not dropped")
-
-    def local_share(self, topic: str, replicas: int) -> float:
-        """Raise TargetError: the files of real brokers are out of reach."""
-        raise TargetError("what real brokers have in a remote tier is not known")
 
     def restore(self) -> list[str]:
         """Give back all that is away; return what is left for a person to do.

@@ -15,7 +15,8 @@ from perfgate.host.toxiproxy import ToxiproxyApi, toxiproxy_server
 from perfgate.host.waiting import start_error, tail_of
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems import unable
 from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import check_memory
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, PulsarJars, kept_digests, pulsar_jars
@@ -141,8 +142,7 @@ class EmbeddedCluster(OwnCluster):
         return next(broker for broker in self._ids if name.endswith(f":{self._web_ports[broker]}"))
 
 
-def _no_links(node: int) -> None:
-    raise TargetError("links of Pulsar's nodes cannot be severed: no proxies are in them")
+_no_links = unable("links of Pulsar's nodes cannot be severed: no proxies are in them")
 
 
 class PulsarTarget(StartedTarget[EmbeddedCluster]):

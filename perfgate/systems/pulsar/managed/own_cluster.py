@@ -7,7 +7,7 @@ import socket
 import statistics
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
 from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.systems import unable
 from perfgate.systems.own_target import NodeFaults, OwnTarget, StartedCluster
 from perfgate.systems.pulsar.client import servers_of
 from perfgate.systems.pulsar.client.admin import Admin, TopicName
@@ -55,27 +56,16 @@ ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 class PulsarFaults(NodeFaults):
     """Faults of the nodes: 1, 2, ... are brokers, 11, 12, ... bookies, 21 the metadata store.
 
-    See :class:`perfgate.model.target.Faults`; the methods are of what Pulsar has no counterpart of.
+    See :class:`perfgate.model.target.Faults`; of much in it Pulsar has no counterpart.
     """
 
-    def active_controller(self) -> int:
-        """Raise TargetError: what is decided of a partition here its own broker decides."""
-        raise TargetError("Pulsar has no controller")
+    active_controller = unable("Pulsar has no controller")
+    move_replicas = unable("Pulsar moves no replicas: an entry stays on the bookies that it was written to")
+    drop_cache = unable("Pulsar's bookies keep entries in caches of their own, which cannot be dropped")
+    local_share = unable("Pulsar's offloading is not measured")
 
     def changes(self, topic: str) -> None:
         """Return None: no node keeps a log of who served which partition."""
-
-    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Raise TargetError: where a ledger's entries lie its bookies alone decide."""
-        raise TargetError("Pulsar moves no replicas: an entry stays on the bookies that it was written to")
-
-    def drop_cache(self) -> float:
-        """Raise TargetError: bookies keep what they read in a cache of their own."""
-        raise TargetError("Pulsar's bookies keep entries in caches of their own, which cannot be dropped")
-
-    def local_share(self, topic: str, replicas: int) -> float:
-        """Raise TargetError: its offloading is not measured."""
-        raise TargetError("Pulsar's offloading is not measured")
 
 
 class OwnCluster(StartedCluster):
