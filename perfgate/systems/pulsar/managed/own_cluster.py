@@ -258,10 +258,10 @@ class OwnCluster(StartedCluster):
 
     def _wait(self, missing: Callable[[], str]) -> None:
         """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
+        stated = (*self.spec.config, *((f"bookie {name}", value) for name, value in self.spec.bookie_config))
+        check = partial(check_while_starting, self.check, stated)
         try:
-            wait_while_it_progresses(
-                missing, logged=self._logged, check=partial(check_while_starting, self.check, self._stated())
-            )
+            wait_while_it_progresses(missing, logged=self._logged, check=check)
         except TimeoutError as error:
             reason = f"Pulsar's nodes were not ready {error}\n{self.log_tail(10)}"
             raise BrokersFailedError(reason, perhaps_late=True) from error
@@ -271,18 +271,16 @@ class OwnCluster(StartedCluster):
 
     def _not_ready(self) -> str:
         """Return which nodes do not say that they are ready; each is asked until it says so once."""
-        for node in self._nodes:
-            if node not in self._ready and node != METADATA_STORE and self._is_healthy(node):
-                self._ready.add(node)
-        lacking = [node_name(node) for node in self._nodes if node not in {*self._ready, METADATA_STORE}]
-        if not lacking:
-            try:
-                self._registered = tuple(self.admin.brokers())
-            except TargetError as error:
-                return str(error)
-            if len(self._registered) < len(self._ids):
-                return f"{len(self._registered)} of {len(self._ids)} brokers are registered"
-        return f"not ready: {', '.join(lacking)}" if lacking else ""
+        waiting = [node for node in self._nodes if node not in {*self._ready, METADATA_STORE}]
+        self._ready |= {node for node in waiting if self._is_healthy(node)}
+        if lacking := [node_name(node) for node in waiting if node not in self._ready]:
+            return f"not ready: {', '.join(lacking)}"
+        try:
+            self._registered = tuple(self.admin.brokers())
+        except TargetError as error:
+            return str(error)
+        there, wanted = len(self._registered), len(self._ids)
+        return f"{there} of {wanted} brokers are registered" if there < wanted else ""
 
     def _is_healthy(self, node: int) -> bool:
         if node == METADATA_STORE:
@@ -302,19 +300,14 @@ class OwnCluster(StartedCluster):
         """
         there = []
         for node in (METADATA_STORE, *bookie_ids(self.spec)):
-            if not listens(f"{HOST}:{self._ports[node]}", timeout_s=1):
+            recently = time.monotonic() - self._healthy_at.get(node, -math.inf) < ASK_HEALTH_EVERY_S
+            if not (listens(f"{HOST}:{self._ports[node]}", timeout_s=1) and (recently or self._is_healthy(node))):
                 self._healthy_at.pop(node, None)
-            elif time.monotonic() - self._healthy_at.get(node, -math.inf) < ASK_HEALTH_EVERY_S:
-                there.append(node)
-            elif self._is_healthy(node):
+                continue
+            if not recently:
                 self._healthy_at[node] = time.monotonic()
-                there.append(node)
-            else:
-                self._healthy_at.pop(node, None)
+            there.append(node)
         return there
-
-    def _stated(self) -> Settings:
-        return (*self.spec.config, *((f"bookie {name}", value) for name, value in self.spec.bookie_config))
 
     def _service_url(self, ports: Mapping[int, int], listener: str) -> str:
         url = "pulsar://" + ",".join(f"{HOST}:{ports[broker]}" for broker in self._ids)
