@@ -35,7 +35,7 @@ from perfgate.systems.pulsar.attached.nodes import (
 )
 from perfgate.systems.pulsar.attached.own_namespace import PROPERTY, remove
 from perfgate.systems.pulsar.attached.trial import Trials
-from perfgate.systems.pulsar.client.admin import NOT_FOUND, Admin
+from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.http import RefusedError
 
 FAILURES = (TargetError, ConfigurationError, OSError)
@@ -92,13 +92,9 @@ class PulsarCleaner(Cleaner[Admin]):
         return left
 
     def _remove(self, admin: Admin, leftover: Leftover, name: str, id_: str) -> None:
-        try:
-            found = admin.properties(name).get(PROPERTY)
-        except RefusedError as refused:
-            if refused.status == NOT_FOUND:
-                return
-            raise
-        if found == id_ and PREFIX in name:
+        if (found := admin.properties(name)) is None:
+            return
+        if found.get(PROPERTY) == id_ and PREFIX in name:
             remove(admin, name)
             self._note(f"removed namespace {name}, left by run {leftover.run_id}, which was killed")
         else:

@@ -64,21 +64,12 @@ class OwnNamespace:
         """Delete it with all its topics; one that is gone already is none, nor one of which only an order is known that
         had no answer. Raises TargetError.
         """
-        if self._made and (self._answered or self._is_there()):
+        if self._made and (self._answered or self._admin.properties(self.name) is not None):
             self.require_same()
             remove(self._admin, self.name)
         self._made = False
         with suppress(TargetError):  # a full disk keeps no other thing there
             self._manifest.gone(self.name)
-
-    def _is_there(self) -> bool:
-        try:
-            self._admin.properties(self.name)
-        except RefusedError as refused:
-            if refused.status == NOT_FOUND:
-                return False
-            raise
-        return True
 
     def _policies(self) -> dict[str, object]:
         quota = {
@@ -105,15 +96,13 @@ def not_the_same(admin: Admin, name: str, id_: str, at: str = "") -> str:
     """Return how the namespace that brokers have of this name is not the one of this id; empty: it is, or no answer."""
     try:
         found = admin.properties(name, at)
-    except RefusedError as refused:
-        if refused.status != NOT_FOUND:
-            return ""
+    except TargetError:
+        return ""
+    if found is None:
         return (
             f"{at or 'the brokers'} do not have namespace {name}, which the run made: somebody deleted it, or the "
             "names of the servers lead to another cluster now"
         )
-    except TargetError:
-        return ""
     if found.get(PROPERTY) == id_:
         return ""
     return f"namespace {name} of {at or 'the brokers'} is not the one that the run made"

@@ -185,11 +185,16 @@ class Admin(WebService):
         """Return all policies of tenant/namespace, in the words of Pulsar's Policies."""
         return dict(self.get(f"/admin/v2/namespaces/{namespace}", f"asking for the policies of {namespace}"))
 
-    def properties(self, namespace: str, at: str = "") -> dict[str, str]:
-        """Return the properties that were given to tenant/namespace; `at`: asked at this base URL alone."""
+    def properties(self, namespace: str, at: str = "") -> dict[str, str] | None:
+        """Return the properties that were given to tenant/namespace; None: there is none.
+
+        `at`: asked at this base URL alone.
+        """
         path, doing = f"/admin/v2/namespaces/{namespace}/properties", f"asking for properties of {namespace}"
-        found = self.get(path, doing, at)
-        return {str(name): str(value) for name, value in (found or {}).items()}
+        with _but_for(NOT_FOUND):
+            found = self.get(path, doing, at)
+            return {str(name): str(value) for name, value in (found or {}).items()}
+        return None
 
     def set_policy(self, namespace: str, endpoint: str, value: object, method: str = "POST") -> None:
         """Set a policy by the last part of its path (persistence, retention, messageTTL, publishRate ...)."""
