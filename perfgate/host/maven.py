@@ -24,6 +24,18 @@ OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
 PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Jars:
+    """The jars of a release of a system."""
+
+    version: str
+    jars: tuple[Path, ...]
+
+    @property
+    def classpath(self) -> str:
+        return os.pathsep.join(str(jar) for jar in self.jars)
+
+
 def digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, algorithm).hexdigest()

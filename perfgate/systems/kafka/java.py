@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.host.disk import cache_dir
-from perfgate.host.maven import digest, published_sha1, repository
+from perfgate.host.maven import Jars, digest, published_sha1, repository
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
 from perfgate.model.changes import release_numbers
 from perfgate.model.declared import UNKNOWN_VERSION
@@ -43,17 +42,7 @@ def java_needed(kafka_version: str) -> int:
     return 17 if release_numbers(kafka_version) >= (4,) else 11
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KafkaJars:
-    version: str
-    jars: tuple[Path, ...]
-
-    @property
-    def classpath(self) -> str:
-        return os.pathsep.join(str(jar) for jar in self.jars)
-
-
-def kafka_jars(version: str) -> KafkaJars:
+def kafka_jars(version: str) -> Jars:
     """Return Kafka `version` from the local cache, or from Maven coordinates on first use.
 
     Each jar is checked against the repository's published SHA-1 when it is first resolved, and at every start against
@@ -64,7 +53,7 @@ def kafka_jars(version: str) -> KafkaJars:
     kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools", "kafka-clients")]
     jars = resolved_jars(f"Kafka {version}", "+".join(kafka + LOG4J))
     _refuse_mixed_versions(version, jars)
-    return KafkaJars(version=version, jars=jars)
+    return Jars(version=version, jars=jars)
 
 
 def is_resolved(version: str) -> bool:
@@ -167,7 +156,7 @@ def with_version_of_build(scenario: Scenario) -> Scenario:
     return replace(scenario, cluster=replace(scenario.cluster, version=version))
 
 
-def jars_of(cluster: ClusterSpec) -> KafkaJars:
+def jars_of(cluster: ClusterSpec) -> Jars:
     """Return the class path of these brokers: of their own build, or of their version. Raises ConfigurationError.
 
     Of an image of unknown version: the suite's own.
@@ -179,7 +168,7 @@ def jars_of(cluster: ClusterSpec) -> KafkaJars:
 
 
 @cache
-def jars_of_build(home: str) -> KafkaJars:
+def jars_of_build(home: str) -> Jars:
     """Return the class path of the build, which is taken as it is. Raises ConfigurationError."""
     path = Path(home).expanduser().absolute()
     folder = _unpacked(path) if path.is_file() and path.name.endswith(ARCHIVES) else path
@@ -192,7 +181,7 @@ def jars_of_build(home: str) -> KafkaJars:
     if len(versions) > 1:
         raise ConfigurationError(f"{path} holds jars of several versions of Kafka: {', '.join(versions)}")
     # In front of a distribution's own: what it logs with differs from release to release.
-    return KafkaJars(version=versions[0], jars=(*resolved_jars("Log4j", "+".join(LOG4J)), *jars))
+    return Jars(version=versions[0], jars=(*resolved_jars("Log4j", "+".join(LOG4J)), *jars))
 
 
 @cache

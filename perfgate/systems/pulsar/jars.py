@@ -7,14 +7,12 @@ broker, bookie and ZooKeeper run on all of it, and nothing else is ever fetched.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.host.maven import digest, repository
+from perfgate.host.maven import Jars, digest, repository
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
 from perfgate.model.secret import redacted
@@ -32,16 +30,6 @@ TRIES = 3
 TOOL = ":pulsar-testclient:"
 JAVA_NEEDED = 17
 """Pulsar 4.0 and 4.2 are compiled for it (pulsar.apache.org, "Pulsar Java runtime")."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PulsarJars:
-    version: str
-    jars: tuple[Path, ...]
-
-    @property
-    def classpath(self) -> str:
-        return os.pathsep.join(str(jar) for jar in self.jars)
 
 
 def known_versions() -> list[str]:
@@ -64,7 +52,7 @@ def kept_digests(version: str) -> Mapping[str, str]:
     return {name: sha256 for sha256, name in (line.split() for line in path.read_text().splitlines())}
 
 
-def pulsar_jars(version: str) -> PulsarJars:
+def pulsar_jars(version: str) -> Jars:
     """Return Pulsar `version` from the local repository (~/.m2), where what is missing is fetched first.
 
     Every jar is checked against the list at every call. Raises ConfigurationError for an unknown version, for a jar
@@ -86,10 +74,10 @@ def pulsar_jars(version: str) -> PulsarJars:
             f"not the jars of Pulsar {version} that the suite was tested with: {', '.join(other)}; use none of them, "
             "find out where they came from, then remove these files to fetch them again"
         )
-    return PulsarJars(version=version, jars=jars)
+    return Jars(version=version, jars=jars)
 
 
-def tool_jars(version: str) -> PulsarJars:
+def tool_jars(version: str) -> Jars:
     """Return the jars of pulsar-perf: those of this Pulsar, or of the default one where its list has no tool.
 
     A client of 4.0 speaks with every later broker. Raises ConfigurationError as :func:`pulsar_jars` does.

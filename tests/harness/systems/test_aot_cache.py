@@ -10,13 +10,13 @@ from perfgate.host import java, toxiproxy
 from perfgate.host.java import FIRST_RELEASE, cache_path, find_java, java_release
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.java import KafkaJars
+from perfgate.host.maven import Jars
 from perfgate.systems.kafka.managed import embedded
 from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
-JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
+JARS = Jars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 
 
 @pytest.fixture

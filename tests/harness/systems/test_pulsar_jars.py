@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.host import maven
+from perfgate.host.maven import Jars
 from perfgate.model import DEFAULT_PULSAR_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar import jars
@@ -70,5 +71,5 @@ def test_a_jar_that_cannot_be_had_is_named(repository: Path) -> None:
 @pytest.mark.parametrize(("version", "tool"), [("4.0.8", "4.0.8"), ("4.2.4", "4.0.8"), ("9.9.9", "4.0.8")])
 def test_the_tool_is_of_the_cluster_or_of_the_default(version: str, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """4.2.4 has no pulsar-testclient; an attached cluster may be of any version."""
-    monkeypatch.setattr(jars, "pulsar_jars", lambda of: jars.PulsarJars(version=of, jars=()))
+    monkeypatch.setattr(jars, "pulsar_jars", lambda of: Jars(version=of, jars=()))
     assert tool_jars(version).version == tool

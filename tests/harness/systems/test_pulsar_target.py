@@ -10,14 +10,14 @@ import pytest
 
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.systems.pulsar.jars import PulsarJars
+from perfgate.host.maven import Jars
 from perfgate.systems.pulsar.managed import embedded
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.nodes import last_words
 from tests.harness.build import scenario
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
-JARS = PulsarJars(version="4.0.8", jars=(Path("/jars/pulsar-broker.jar"),))
+JARS = Jars(version="4.0.8", jars=(Path("/jars/pulsar-broker.jar"),))
 
 
 class Clusters:

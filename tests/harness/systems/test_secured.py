@@ -12,7 +12,7 @@ from perfgate.host.java import find_java
 from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
-from perfgate.systems.kafka.java import KafkaJars
+from perfgate.host.maven import Jars
 from perfgate.systems.kafka.managed import secured
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.faults import METADATA, QUORUM_STATE
@@ -90,7 +90,7 @@ def test_tls_alone_has_no_user(tmp_path: Path) -> None:
 
 def test_kafkas_tools_come_in_by_the_listener_that_is_not_secured(tmp_path: Path) -> None:
     """They spoke plain text to the secured one: quotas and moves of replicas failed after a minute."""
-    jars = KafkaJars(version="4.3.1", jars=())
+    jars = Jars(version="4.3.1", jars=())
     spec = ClusterSpec(security="tls")
     cluster = EmbeddedCluster(spec, java=find_java(), jars=jars, logs=tmp_path, cross_zone=False)
     try:

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from perfgate.host.java import AotCaches, cache_path
+from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError
-from perfgate.systems.kafka.java import KafkaJars, digest_of_build
+from perfgate.systems.kafka.java import digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
     JVM_OPTIONS,
     LOG4J,
@@ -48,7 +49,7 @@ class EmbeddedCluster(OwnCluster):
         spec: ClusterSpec,
         *,
         java: Path,
-        jars: KafkaJars,
+        jars: Jars,
         logs: Path,
         cross_zone: bool,
         monitoring: Monitoring = NOT_MONITORED,

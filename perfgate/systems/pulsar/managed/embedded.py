@@ -10,6 +10,7 @@ from pathlib import Path
 from perfgate.host.disk import check_disk
 from perfgate.host.java import AotCaches, cache_path, find_java, java_release
 from perfgate.host.journal import delete_left_over
+from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST
 from perfgate.host.toxiproxy import ToxiproxyApi, toxiproxy_server
 from perfgate.host.waiting import start_error, tail_of
@@ -19,7 +20,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems import unable
 from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import check_memory
-from perfgate.systems.pulsar.jars import JAVA_NEEDED, PulsarJars, kept_digests, pulsar_jars
+from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.nodes import (
     CONF_OPTION,
     LOG4J,
@@ -47,7 +48,7 @@ class EmbeddedCluster(OwnCluster):
     supervisor: OwnProcesses
 
     def __init__(
-        self, spec: ClusterSpec, *, java: Path, jars: PulsarJars, logs: Path, cross_zone: bool, warm_start: bool
+        self, spec: ClusterSpec, *, java: Path, jars: Jars, logs: Path, cross_zone: bool, warm_start: bool
     ) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone. `warm_start`: use, or record,
         what Java learnt of such nodes.
