@@ -293,13 +293,14 @@ def test_what_assigned_consumers_read_one_exclusive_one_reads() -> None:
 
 def test_what_logs_in_goes_into_a_file() -> None:
     token = {"authPlugin": TOKEN_PLUGINS[1], "authParams": "token:x"}
-    assert conf_of({**token, "tlsHostnameVerificationEnable": "true"}) == {
+    assert conf_of({**token, "tlsHostnameVerificationEnable": "false"}) == {
         **token,
-        "tlsEnableHostnameVerification": "true",
+        "tlsEnableHostnameVerification": "false",
     }
     pair = {"tlsCertificateFilePath": "/c.pem", "tlsKeyFilePath": "/k.pem", "tlsTrustCertsFilePath": "/ca.pem"}
     assert conf_of(pair) == {
         "tlsTrustCertsFilePath": "/ca.pem",
+        "tlsEnableHostnameVerification": "true",
         "authPlugin": TLS_PLUGINS[1],
         "authParams": "tlsCertFile:/c.pem,tlsKeyFile:/k.pem",
     }
@@ -307,15 +308,11 @@ def test_what_logs_in_goes_into_a_file() -> None:
 
 def test_ways_to_log_in_have_the_names_that_java_knows() -> None:
     """A file with authPlugin = "token" or "tls", as the page on targets has them: the tool found no such class."""
-    assert conf_of({"authPlugin": "token", "authParams": "file:///t"}) == {
-        "authPlugin": TOKEN_PLUGINS[1],
-        "authParams": "file:///t",
-    }
+    found = conf_of({"authPlugin": "token", "authParams": "file:///t"})
+    assert (found["authPlugin"], found["authParams"]) == (TOKEN_PLUGINS[1], "file:///t")
     pair = {"tlsCertificateFilePath": "/c.pem", "tlsKeyFilePath": "/k.pem"}
-    assert conf_of({"authPlugin": "tls", **pair}) == {
-        "authPlugin": TLS_PLUGINS[1],
-        "authParams": "tlsCertFile:/c.pem,tlsKeyFile:/k.pem",
-    }
+    found = conf_of({"authPlugin": "tls", **pair})
+    assert (found["authPlugin"], found["authParams"]) == (TLS_PLUGINS[1], "tlsCertFile:/c.pem,tlsKeyFile:/k.pem")
 
 
 FAKE = """

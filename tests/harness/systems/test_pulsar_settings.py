@@ -109,7 +109,7 @@ def test_libpulsar_has_what_was_set() -> None:
     assert found("get_tls_certificate_file_path", text) == b"/a.pem"
     assert found("get_tls_private_key_file_path", text) == b"/k.pem"
     assert found("is_tls_allow_insecure_connection") == 1
-    assert found("is_validate_hostname") == 0
+    assert found("is_validate_hostname") == 1, "as the requests of the start do"
     assert found("get_operation_timeout_seconds") == 7
     assert found("get_io_threads") == 3
 

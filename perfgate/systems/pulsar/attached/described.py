@@ -39,6 +39,7 @@ TOKEN = "token"
 FLAGS = ("tlsAllowInsecureConnection", "tlsHostnameVerificationEnable")
 FILES = ("tlsTrustCertsFilePath", "tlsCertificateFilePath", "tlsKeyFilePath")
 CLIENT = (TOKEN, "authPlugin", "authParams", *FILES, *FLAGS)
+"""What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
 KEYS: Mapping[str, Mapping[str, str]] = {
     "": {
         "system": "pulsar",
@@ -60,7 +61,6 @@ KEYS: Mapping[str, Mapping[str, str]] = {
 }
 """The keys of each table, "" for what stands above all, with their meaning."""
 LEGAL: Mapping[str, Sequence[str]] = {name: (*keys, *(() if name else TABLES)) for name, keys in KEYS.items()}
-"""What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
 DURABILITIES = ("page cache", "fsync")
 """How far a message's bytes are on a bookie when it is acknowledged: journalSyncData=false, or true."""
 SERVER = r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}"

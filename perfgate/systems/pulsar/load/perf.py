@@ -175,7 +175,8 @@ def output(tools: Tools) -> str:
 
 def conf_of(settings: dict[str, str]) -> dict[str, str]:
     """Return a target's client settings as the tool's conf file has them: Java knows a plugin by its class alone."""
-    found = {CONF_NAMES[name]: value for name, value in settings.items() if name in CONF_NAMES}
+    stated = {"tlsHostnameVerificationEnable": "true", **settings}  # Java's own default is false
+    found = {CONF_NAMES[name]: value for name, value in stated.items() if name in CONF_NAMES}
     plugin, parameters = log_in(settings)
     if plugin:
         names = next((names for names in (TOKEN_PLUGINS, TLS_PLUGINS) if plugin in names), (plugin,))
