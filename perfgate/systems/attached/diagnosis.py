@@ -37,7 +37,7 @@ def problem_of(server: str, context: Callable[[], ssl.SSLContext | None], keys: 
             if (made := context()) is not None:
                 with made.wrap_socket(connection, server_hostname=host):
                     pass  # a broker that wants a certificate of ours says so later, at the log-in
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # UnicodeError: no name can read so
         return f"{server}: the host name does not resolve; check {keys.servers} and the DNS of this machine"
     except TimeoutError:
         return (

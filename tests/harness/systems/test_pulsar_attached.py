@@ -338,6 +338,12 @@ def test_an_address_where_nothing_listens_is_not_used(pulsar: FakePulsar, target
         none.prepare([SPEC])
 
 
+def test_an_address_with_a_slip_in_its_name_is_named(pulsar: FakePulsar, target: Made) -> None:
+    """A label that is empty is refused before any server of names is asked, by another error: a traceback."""
+    with pytest.raises(ConfigurationError, match=r"^broker\.\.example:8080: the host name does not resolve"):
+        target(pulsar, urls=["http://broker..example:8080"]).prepare([SPEC])
+
+
 def test_a_role_that_is_no_superuser_sees_less_and_says_so(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:
     pulsar.superuser = False
     one = target(pulsar)
