@@ -22,6 +22,8 @@ from perfgate.model.errors import ConfigurationError
 
 JAVA_VERSION = re.compile(r'version "(\d+)')
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgt]?)", re.IGNORECASE)
+IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0, "t": 2.0**20}
 FIRST_RELEASE = 25
 LOOK_EVERY_S = 0.2
 RECORDED_WITHIN_S = 90.0
@@ -162,6 +164,12 @@ class AotCaches:
         for _, part in self._recording.values():
             for left in part.parent.glob(f"{part.name}*"):
                 left.unlink(missing_ok=True)
+
+
+def largest_heap_mib(options: Iterable[str]) -> float:
+    """Return the heap that a JVM with these options may take, in MiB: the last one counts. 0: none states it."""
+    heaps = [found for option in options if (found := LARGEST_HEAP.fullmatch(option))]
+    return float(heaps[-1][1]) * IN_MIB[heaps[-1][2].lower()] if heaps else 0.0
 
 
 def loading_option(value: object) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
-from perfgate.host.java import names_collector
+from perfgate.host.java import largest_heap_mib, names_collector
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model import ClusterSpec
@@ -28,8 +27,6 @@ JVM_OPTIONS = (
 )
 OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
 """Left out with another collector: a JVM with two collectors does not start."""
-LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
-IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0}
 BESIDE_HEAP_MIB = 250.0
 """Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
 LOG4J = """\
@@ -135,9 +132,7 @@ def new_cluster_id() -> str:
 
 def needed_mib(asked: Sequence[str]) -> float:
     """Memory that a broker with these options takes, about: its heap, and BESIDE_HEAP_MIB."""
-    heaps = [found for option in jvm_options(asked) if (found := LARGEST_HEAP.fullmatch(option))]
-    number, unit = heaps[-1].groups()
-    return float(number) * IN_MIB[unit.lower()] + BESIDE_HEAP_MIB
+    return largest_heap_mib(jvm_options(asked)) + BESIDE_HEAP_MIB
 
 
 def jvm_options(asked: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from perfgate.host.java import largest_heap_mib
 from perfgate.host.ports import HOST
 from perfgate.model import ClusterSpec
 from perfgate.systems.own_processes import last_lines
@@ -125,18 +126,8 @@ def node_ids(spec: ClusterSpec) -> list[int]:
 
 def needed_mib(spec: ClusterSpec) -> float:
     """Return the memory that all nodes of such a cluster take under load, in MiB, about."""
-    return sum(MEMORY[role_of(node)].seen for node in node_ids(spec)) + sum(
-        max(0, heap - MEMORY["broker"].heap) for heap in _heaps_mib(spec.jvm_options)[-1:]
-    ) * float(spec.brokers)
-
-
-def _heaps_mib(options: Sequence[str]) -> list[int]:
-    factors = {"k": 2**-10, "m": 1.0, "g": 1024.0}
-    return [
-        int(float(option[4:-1]) * factors[option[-1].lower()])
-        for option in options
-        if option.startswith("-Xmx") and option[-1].lower() in factors
-    ]
+    more = max(0.0, largest_heap_mib(spec.jvm_options) - MEMORY["broker"].heap)
+    return sum(MEMORY[role_of(node)].seen for node in node_ids(spec)) + more * spec.brokers
 
 
 def memory_options(role: Role) -> tuple[str, ...]:
