@@ -275,11 +275,6 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         )
 
     @property
-    def brokers(self) -> Mapping[int, str]:
-        """Advertised addresses (host:port) by id; empty before `prepare`."""
-        return self._brokers
-
-    @property
     def measured(self) -> Mapping[int, str]:
         """The nodes whose usage counts: addresses (host:port) by id; empty before `prepare`."""
         return self._brokers

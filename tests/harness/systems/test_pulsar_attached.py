@@ -429,7 +429,7 @@ def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
         cluster.faults.do("kill", 1)
     abandon(cluster)
     target(pulsar, tables=commands).prepare([SPEC])
-    port = killed.brokers[2].rpartition(":")[2]
+    port = killed._brokers[2].rpartition(":")[2]
     assert log.read_text().splitlines() == [f"kill {port}", f"start {port}"]
     assert any("ran [faults] start for broker 2, away since run killed" in note for note in notes)
     assert pulsar.namespaces == {}
@@ -458,15 +458,15 @@ def test_brokers_have_their_numbers_again_when_one_was_brought_back(
     killed.prepare([SPEC])
     cluster = killed.cluster(SPEC)
     cluster.faults.do("kill", 1)
-    (down,) = (number for number, at in pulsar.addresses.items() if at == killed.brokers[1])
+    (down,) = (number for number, at in pulsar.addresses.items() if at == killed._brokers[1])
     pulsar.down = DownUntil({down}, up)
     abandon(cluster)
-    others = [at for at in pulsar.addresses.values() if at != killed.brokers[1]]
+    others = [at for at in pulsar.addresses.values() if at != killed._brokers[1]]
     late = (lambda request: up.exists() and request.path.endswith("/v2/brokers"), (200, others))
     pulsar.first.append(late)
     one = target(pulsar, "brokers = 3", commands, faults_allowed=True)
     one.prepare([SPEC])
-    assert one.brokers == killed.brokers
+    assert one._brokers == killed._brokers
     assert pulsar.first == [], "it was not counted again at once"
 
 
@@ -489,7 +489,7 @@ def test_the_only_broker_of_the_file_is_brought_back_where_it_names_the_cluster(
     given: dict[str, Any] = {"file": "t.toml", "urls": pulsar.urls[:1], "faults_allowed": True}
     killed = target(pulsar, 'cluster = "kpg"', commands, run_id="killed", **given)
     killed.prepare([SPEC])
-    (number,) = (number for number, at in killed.brokers.items() if at == pulsar.addresses[1])
+    (number,) = (number for number, at in killed._brokers.items() if at == pulsar.addresses[1])
     cluster = killed.cluster(SPEC)
     cluster.faults.do("kill", number)
     pulsar.down = DownUntil({1}, up)
