@@ -129,6 +129,15 @@ def test_a_ledger_with_the_quorums_from_before_is_made_again(pulsar: FakePulsar,
     assert len(asked(pulsar, "DELETE", "-partition-0")) == 1
 
 
+def test_a_partition_that_moves_while_its_ledger_is_read_is_asked_again(pulsar: FakePulsar, topics: Topics) -> None:
+    """Its broker did not have it for a moment, and the round failed."""
+    for status in (404, 500):
+        pulsar.first.append((lambda request: "/internalStats" in request.path, (status, {"reason": "not found here"})))
+    topics.create(NAME, THREE)
+    assert pulsar.first == []
+    assert topics.exists(NAME)
+
+
 def test_a_ledger_that_never_gets_them_is_the_brokers_failure(pulsar: FakePulsar, topics: Topics, clock: Clock) -> None:
     pulsar.stale_policies, clock.times = 10**9, 100.0
     with pytest.raises(BrokersFailedError, match=r"ack quorum \(2, 2, 2\), not \(3, 3, 2\)"):

@@ -20,14 +20,13 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.nodes import DENIED
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, not_the_same
-from perfgate.systems.pulsar.client.admin import Admin
+from perfgate.systems.pulsar.client.admin import PRECONDITION, Admin
 from perfgate.systems.pulsar.client.http import RefusedError, token_of
 from perfgate.systems.pulsar.client.policies import ENSEMBLE
 from perfgate.systems.pulsar.client.topics import NOT_ENOUGH_BOOKIES, Topics
 
 PLAIN = TopicSpec(partitions=1, replication_factor=1)
 CLIENT_TIMEOUT_S = 10
-PRECONDITION = 412
 FEW_BYTES = 1e9
 TOO_FEW = (
     "fewer than {} bookies take entries: one is away or read-only, or some are kept for others (state bookies = N, how "

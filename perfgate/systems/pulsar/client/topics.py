@@ -7,9 +7,9 @@ Its other policies count for every open topic in it, at any time: they are set a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.systems.pulsar.client import policies
-from perfgate.systems.pulsar.client.admin import Admin, TopicName
+from perfgate.systems.pulsar.client.admin import CONFLICT, PRECONDITION, Admin, TopicName
 from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
 
 END = "kpg-end"
@@ -35,7 +35,8 @@ NOT_ENOUGH_BOOKIES = "NotEnoughBookies"
 """The code of a refusal for want of bookies."""
 TOO_FEW_BOOKIES = "Not enough non-faulty bookies"
 """Pulsar's words for an ensemble that the bookies which there are cannot make."""
-BAD_REQUEST, FORBIDDEN, CONFLICT = 400, 403, 409
+REFUSALS = {400: "BadRequest", 403: "NotAllowed", CONFLICT: "Conflict", PRECONDITION: "Precondition"}
+"""Codes of refusals, by their status of HTTP."""
 _LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
@@ -156,12 +157,8 @@ class Topics:
         """Have a broker load the partition, which opens its ledger; asked again while its bundle moves."""
 
         def ask() -> None:
-            try:
+            with _unless_refused():
                 self._admin.subscribe(partition, END)
-            except (RefusedError, FailedRequestError) as error:
-                if _refusal(error):
-                    raise
-                raise NotYet(str(error)) from error
 
         failure = f"partition {partition} was not opened"
         poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE)
@@ -174,7 +171,8 @@ class Topics:
         wanted = (body["bookkeeperEnsemble"], body["bookkeeperWriteQuorum"], body["bookkeeperAckQuorum"])
 
         def ask() -> None:
-            ledgers = self._admin.ledgers(partition)
+            with _unless_refused():
+                ledgers = self._admin.ledgers(partition)
             if not ledgers:
                 raise NotYet("it has no ledger")
             if (found := ledgers[-1].quorums) != wanted:
@@ -243,14 +241,19 @@ def owner_of(admin: Admin, partition: TopicName, brokers: Mapping[str, int]) -> 
     return next((broker for broker in found if broker >= 0), -1)
 
 
-def _refusal(error: TargetError) -> str:
-    if not isinstance(error, RefusedError | FailedRequestError):
-        return ""
-    if TOO_FEW_BOOKIES in error.reason:
-        return NOT_ENOUGH_BOOKIES
-    return {BAD_REQUEST: "BadRequest", FORBIDDEN: "NotAllowed", CONFLICT: "Conflict", 412: "Precondition"}.get(
-        error.status, ""
-    )
+def _refusal(error: RefusedError | FailedRequestError) -> str:
+    return NOT_ENOUGH_BOOKIES if TOO_FEW_BOOKIES in error.reason else REFUSALS.get(error.status, "")
+
+
+@contextmanager
+def _unless_refused() -> Iterator[None]:
+    """Make what a broker answers while a bundle moves a NotYet; a refusal stays what it is."""
+    try:
+        yield
+    except (RefusedError, FailedRequestError) as error:
+        if _refusal(error):
+            raise
+        raise NotYet(str(error)) from error
 
 
 def place(
