@@ -94,13 +94,27 @@ class FaultCommands:
     def bring_back(
         self, back: str, broker: int, address: str, *, run: bool, ended: bool, seen: Callable[[str], bool]
     ) -> str:
-        """Return why the broker is not back; empty when its command worked, and it answers and goes on to.
+        """Bring a broker back that a fault took away; return what a person has to do where it does not come.
 
         `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off
         from the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what
         took it away has ended; else it is watched for the commands' time, for it may go only now, and is then brought
         back again. `seen`: whether the broker at an address answers.
         """
+        try:
+            reason = self._not_back(back, broker, address, run=run, ended=ended, seen=seen)
+        except Exception as error:  # whatever it is, the next broker is tried, and what comes after
+            reason = repr(error)
+        if not reason:
+            return ""
+        state = {"start": "DOWN", "resume": "PAUSED", "heal": "CUT OFF"}.get(back, "AWAY")
+        words = " ".join(reason.split())
+        return f"BROKER {broker} ({address}) IS STILL {state}: [faults] {back} has to be run for it; {words}"
+
+    def _not_back(
+        self, back: str, broker: int, address: str, *, run: bool, ended: bool, seen: Callable[[str], bool]
+    ) -> str:
+        """Return why the broker is not back; empty when its command worked, and it answers and goes on to."""
         failed = self._tried(back, broker, address) if run else ""
         if failed and (back != "start" or not seen(address)):
             return failed
@@ -187,12 +201,8 @@ class CommandFaults:
         left = []
         for broker, back in {**self._away, **self._returning}.items():
             address, run, ended = self._brokers[broker], broker in self._away, broker in self._taken
-            try:
-                reason = self._commands.bring_back(back, broker, address, run=run, ended=ended, seen=self._seen)
-            except Exception as error:  # whatever it is, the next broker is tried, and what comes after
-                reason = repr(error)
-            if reason:
-                left.append(still_away(broker, address, back, reason))
+            if words := self._commands.bring_back(back, broker, address, run=run, ended=ended, seen=self._seen):
+                left.append(words)
             else:
                 self._is_back(broker)
         return left
@@ -244,11 +254,3 @@ class CommandFaults:
         self._commands.run(name, broker, self._brokers[broker])
         self._taken.add(broker)  # that it had gone was seen
         self._returning[broker] = self._away.pop(broker, name)
-
-
-def still_away(broker: int, address: str, back: str, error: str) -> str:
-    """Instruction for a person about a broker that a fault took away and that did not come back."""
-    state = {"start": "DOWN", "resume": "PAUSED", "heal": "CUT OFF"}.get(back, "AWAY")
-    words = " ".join(error.split())
-    return f"BROKER {broker} ({address}) IS STILL {state}: [faults] {back} has to be run for it; {words}"
-

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from perfgate.host.journal import claimed
-from perfgate.systems.attached.command_faults import still_away
 from perfgate.systems.attached.manifest import Leftover, read_leftover
 from perfgate.systems.attached.target_file import Described
 
@@ -63,12 +62,8 @@ class Cleaner(ABC, Generic[Admin]):
                 f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
                 f"{back}, then watching whether it stays"
             )
-            try:
-                reason = self._of_file.faults.bring_back(back, broker, address, run=True, ended=taken, seen=seen)
-            except Exception as error:  # whatever it is, the next broker is tried
-                reason = repr(error)
-            if reason:
-                left.append(f"{still_away(broker, address, back, reason)}; {_by_hand(leftover)}")
+            if words := self._of_file.faults.bring_back(back, broker, address, run=True, ended=taken, seen=seen):
+                left.append(f"{words}; {_by_hand(leftover)}")
                 continue
             leftover.came_back(broker)
             self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")

@@ -213,7 +213,7 @@ def test_a_broker_is_back_when_it_is_seen(
     found = commands.bring_back(
         back, 1, BROKERS[1], run=True, ended=True, seen=lambda _: next(looks, listens[1])
     )
-    assert found.startswith(left)
+    assert left in found
     assert bool(found) is bool(left)
 
 
