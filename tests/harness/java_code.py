@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from perfgate.host.java import find_java
-from perfgate.model import DEFAULT_KAFKA_VERSION
 from perfgate.host.maven import Jars
+from perfgate.model import DEFAULT_KAFKA_VERSION
 from perfgate.systems.kafka.java import kafka_jars, resolved_jars
 
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"

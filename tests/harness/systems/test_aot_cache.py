@@ -8,9 +8,9 @@ import pytest
 
 from perfgate.host import java, toxiproxy
 from perfgate.host.java import FIRST_RELEASE, cache_path, find_java, java_release
+from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.host.maven import Jars
 from perfgate.systems.kafka.managed import embedded
 from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget

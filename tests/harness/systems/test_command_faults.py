@@ -204,15 +204,11 @@ def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tu
         ("resume", "true", (True, True), ""),
     ],
 )
-def test_a_broker_is_back_when_it_is_seen(
-    back: str, command: str, listens: tuple[bool, bool], left: str
-) -> None:
+def test_a_broker_is_back_when_it_is_seen(back: str, command: str, listens: tuple[bool, bool], left: str) -> None:
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
     looks = iter(listens)
     commands = FaultCommands({back: command}, 5)
-    found = commands.bring_back(
-        back, 1, BROKERS[1], run=True, ended=True, seen=lambda _: next(looks, listens[1])
-    )
+    found = commands.bring_back(back, 1, BROKERS[1], run=True, ended=True, seen=lambda _: next(looks, listens[1]))
     assert left in found
     assert bool(found) is bool(left)
 

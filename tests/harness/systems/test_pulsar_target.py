@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.host.maven import Jars
 from perfgate.systems.pulsar.managed import embedded
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.nodes import last_words

@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import pytest
 
 from perfgate.host.java import find_java
+from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
-from perfgate.host.maven import Jars
 from perfgate.systems.kafka.managed import secured
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.faults import METADATA, QUORUM_STATE
