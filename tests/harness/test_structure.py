@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -160,6 +161,13 @@ def test_every_module_is_used() -> None:
         by_place = place.startswith(DISCOVERED) or re.fullmatch(CLIENTS_PLACE, place)
         if path.name not in ("__init__.py", "__main__.py") and not by_place and name not in used:
             assert any(name in text for other, text in texts.items() if other != path), name
+
+
+def test_the_module_whose_mutants_are_made_is_there() -> None:
+    """It had moved into another one, and the command of CONTRIBUTING.md ended in an error."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["cosmic-ray"]
+    assert (ROOT / stated["module-path"]).is_file()
+    assert (ROOT / stated["test-command"].split()[-1]).is_file()
 
 
 def test_no_module_gives_a_name_twice() -> None:
