@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,7 +34,6 @@ SUBSCRIPTIONS: Mapping[str, Membership] = {
     "Failover": "failover",
     "Key_Shared": "key-shared",
 }
-PERSISTENCE = ("ensembleSize", "writeQuorum", "ackQuorum", "deduplicationEnabled")
 PULSAR: Mapping[str, str] = {
     "client.serviceUrl": OF_TARGET,
     "client.httpUrl": OF_TARGET,
@@ -55,7 +55,10 @@ PULSAR: Mapping[str, str] = {
 """The same of one for Pulsar."""
 TAKEN = (
     "client.topicType",
-    "client.persistence",
+    "client.persistence.ensembleSize",
+    "client.persistence.writeQuorum",
+    "client.persistence.ackQuorum",
+    "client.persistence.deduplicationEnabled",
     "client.clientMemoryLimitMB",
     "producer.batchingEnabled",
     "producer.batchingMaxPublishDelayMs",
@@ -91,7 +94,7 @@ def driver_of(document: Mapping[str, Any], where: str, words: Dictionary) -> Dri
         raise ConfigurationError(
             f"{where}: driverClass = {named!r} is not one that is read; legal: {', '.join(CLASSES)}"
         )
-    return (_kafka if CLASSES[named] == "kafka" else _pulsar)(document, where, words)
+    return _kafka(document, where, words) if CLASSES[named] == "kafka" else _pulsar(document, where)
 
 
 def plain_kafka(words: Dictionary) -> Driver:
@@ -107,9 +110,7 @@ def _kafka(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver
         _properties(document.get(key), f"{where}: {key}")
         for key in ("commonConfig", "producerConfig", "consumerConfig", "topicConfig")
     )
-    replicas = document.get("replicationFactor", 3)
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
-        raise ConfigurationError(f"{where}: replicationFactor = {replicas!r} must be a whole number from 1")
+    replicas = _whole(document, "replicationFactor", 3, where, least=1)
     try:
         producer, consumer = words.producer({**common, **sending}), words.consumer({**common, **reading})
     except ConfigurationError as error:
@@ -152,14 +153,17 @@ def _properties(value: object, where: str) -> dict[str, str]:
         raise ConfigurationError(f"{where}: not a Java properties file ({error.__class__.__name__})") from None
 
 
-def _pulsar(document: Mapping[str, Any], where: str, _words: Dictionary) -> Driver:
+def _pulsar(document: Mapping[str, Any], where: str) -> Driver:
     parts = {
-        f"{part}.{key}": value for part in ("client", "producer", "consumer") for key, value in _table(document, part)
+        f"{part}.{key}": value
+        for part in ("client", "producer", "consumer")
+        for key, value in _table(document, part, where).items()
     }
-    for key in (
-        *(key for key in document if key not in ("name", "driverClass", "client", "producer", "consumer")),
-        *parts,
-    ):
+    persistence = _table(parts, "client.persistence", where)
+    parts.pop("client.persistence", None)
+    parts |= {f"client.persistence.{key}": value for key, value in persistence.items()}
+    tables = ("name", "driverClass", "client", "producer", "consumer")
+    for key in (*(key for key in document if key not in tables), *parts):
         if key not in (*PULSAR, *TAKEN):
             raise ConfigurationError(f"{where}: unknown key {key!r}; legal: {', '.join((*TAKEN, *PULSAR))}")
     kind = parts.get("client.topicType", "persistent")
@@ -167,45 +171,32 @@ def _pulsar(document: Mapping[str, Any], where: str, _words: Dictionary) -> Driv
         raise ConfigurationError(
             f"{where}: client.topicType = {kind!r}: nothing accounts for records that are not kept"
         )
-    quorums: dict[str, Any] = {
-        "ensembleSize": 3,
-        "writeQuorum": 3,
-        "ackQuorum": 2,
-        **dict(_table(parts, "client.persistence")),
-    }
-    for key in quorums:
-        if key not in PERSISTENCE:
-            raise ConfigurationError(
-                f"{where}: unknown key 'client.persistence.{key}'; legal: {', '.join(PERSISTENCE)}"
-            )
     subscription = parts.get("consumer.subscriptionType", "Failover")
-    if subscription not in SUBSCRIPTIONS:
+    if str(subscription) not in SUBSCRIPTIONS:
         legal = ", ".join(SUBSCRIPTIONS)
         raise ConfigurationError(f"{where}: consumer.subscriptionType = {subscription!r}; legal: {legal}")
-    write, ensemble = int(quorums["writeQuorum"]), int(quorums["ensembleSize"])
-    topic = {"ensemble": ensemble} if ensemble != write else {}
+    ensemble, write, acks = (
+        _whole(parts, f"client.persistence.{key}", default, where, least=1)
+        for key, default in (("ensembleSize", 3), ("writeQuorum", 3), ("ackQuorum", 2))
+    )
+    topic = {"ensemble": str(ensemble)} if ensemble != write else {}
+    if parts.get("client.persistence.deduplicationEnabled"):
+        topic["deduplicationEnabled"] = "true"
     producer = {
         "batchingEnabled": _yes(parts.get("producer.batchingEnabled", True)),
-        "batchingMaxPublishDelayMicros": 1_000 * int(parts.get("producer.batchingMaxPublishDelayMs", 1)),
-        "batchingMaxBytes": parts.get("producer.batchingMaxBytes", 1 << 20),
+        "batchingMaxPublishDelayMicros": 1_000 * _whole(parts, "producer.batchingMaxPublishDelayMs", 1, where),
+        "batchingMaxBytes": _whole(parts, "producer.batchingMaxBytes", 1 << 20, where),
     }
     if "producer.pendingQueueSize" in parts:
         producer["maxPendingMessages"] = parts["producer.pendingQueueSize"]
     if "client.clientMemoryLimitMB" in parts:
-        producer["maxPendingBytes"] = int(parts["client.clientMemoryLimitMB"]) << 20
+        producer["maxPendingBytes"] = _whole(parts, "client.clientMemoryLimitMB", 0, where) << 20
     notes = [f"{key}: {why}" for key, why in PULSAR.items() if parts.get(key) not in (None, "", {})]
     if not parts.get("producer.blockIfQueueFull", True):
         notes.append("producer.blockIfQueueFull: false: a full queue holds the producer back here")
     return Driver(
         name=str(document.get("name", "Pulsar")),
-        topic=TopicSpec(
-            partitions=1,
-            replication_factor=write,
-            ack_quorum=int(quorums["ackQuorum"]),
-            config=settings(
-                {**topic, **({"deduplicationEnabled": "true"} if quorums.get("deduplicationEnabled") else {})}
-            ),
-        ),
+        topic=TopicSpec(partitions=1, replication_factor=write, ack_quorum=acks, config=settings(topic)),
         cluster=ClusterSpec(system="pulsar", bookies=3),
         producer=settings(producer),
         consumer=settings({"receiverQueueSize": parts.get("consumer.receiverQueueSize", 10_000)}),
@@ -214,9 +205,19 @@ def _pulsar(document: Mapping[str, Any], where: str, _words: Dictionary) -> Driv
     )
 
 
-def _table(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any]]:
+def _table(document: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     value = document.get(key)
-    yield from value.items() if isinstance(value, dict) else ()
+    if value is not None and not isinstance(value, dict):
+        raise ConfigurationError(f"{where}: {key} must have keys and values")
+    return value or {}
+
+
+def _whole(stated: Mapping[str, Any], key: str, default: int, where: str, least: int = 0) -> int:
+    value = stated.get(key, default)
+    number = int(value) if re.fullmatch(r"\d+", str(value)) else -1
+    if number < least:
+        raise ConfigurationError(f"{where}: {key} = {value!r} must be a whole number from {least}")
+    return number
 
 
 def _yes(value: object) -> str:

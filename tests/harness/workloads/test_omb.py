@@ -326,6 +326,21 @@ def test_a_driver_for_pulsar() -> None:
             "nothing accounts for records that are not",
         ),
         ({"driverClass": PULSAR, "client": {"persistence": {"quorum": 2}}}, "unknown key 'client.persistence.quorum'"),
+        ({"driverClass": PULSAR, "client": {"persistence": 3}}, "client.persistence must have keys and values"),
+        ({"driverClass": PULSAR, "producer": ["batching"]}, "producer must have keys and values"),
+        (
+            {"driverClass": PULSAR, "client": {"persistence": {"writeQuorum": "two"}}},
+            "client.persistence.writeQuorum = 'two' must be a whole number from 1",
+        ),
+        (
+            {"driverClass": PULSAR, "producer": {"batchingMaxPublishDelayMs": None}},
+            "producer.batchingMaxPublishDelayMs = None must be a whole number from 0",
+        ),
+        (
+            {"driverClass": PULSAR, "client": {"clientMemoryLimitMB": "64 MB"}},
+            "client.clientMemoryLimitMB = '64 MB' must be a whole number",
+        ),
+        ({"driverClass": PULSAR, "consumer": {"subscriptionType": ["Shared"]}}, "subscriptionType = ['Shared']; legal"),
         (
             {"driverClass": PULSAR, "consumer": {"subscriptionType": "Any"}},
             "subscriptionType = 'Any'; legal: Exclusive",
