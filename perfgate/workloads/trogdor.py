@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le, MinLen
 
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario, TopicSpec, settings
 from perfgate.model.changes import MOST_TRANSACTION_MS
@@ -86,6 +86,17 @@ class _RoundTrip(_Common):
     consumerConf: Texts = field(default_factory=dict)
 
 
+@strict
+class _Component:
+    percent: Annotated[float, Gt(0), Le(100), "must be a percentage"]
+    component: Table
+
+
+@strict
+class _Components:
+    components: Annotated[tuple[_Component, ...], MinLen(1), "must be tables of percent and component"]
+
+
 def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dictionary) -> Workload:
     """Return the workload of this specification; `stem`: the file's name.
 
@@ -110,10 +121,11 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         raise ConfigurationError(f"{where}: {error}") from None
     generator = spec.valueGenerator or (VALUE_OF_PRODUCE if produce else VALUE_OF_ROUND_TRIP)
     sizes = _sizes(generator, where)
-    several = sizes_of(((size, share) for size, _, share in sizes), "valueGenerator", where) if len(sizes) > 1 else None
+    shares = ((size, share) for size, _, share in sizes)
+    several = sizes_of(shares, "valueGenerator", where) if len({size for size, _, _ in sizes}) > 1 else None
     record_bytes = several.mean if several else sized(sizes[0][0], "valueGenerator", where)
     compressed = producer.settings.get("compression.type", "none") != "none"
-    random = sum(random * share for _, random, share in sizes) / record_bytes
+    random = sum(random * share for _, random, share in sizes) / sum(size * share for size, _, share in sizes)
     payload = Payload()
     if compressed and not several:
         payload = payload_of(1 / random if random else MOST_TEXT_RATIO, record_bytes, words.text_ratio)
@@ -177,15 +189,22 @@ def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, flo
     """Return the sizes of values: bytes, how many of them are random, and the share of records that have them."""
     kind = generator.get("type")
     if kind == "randomComponent":
-        parts = [(one.get("percent", 0) / 100, one.get("component", {})) for one in generator.get("components", ())]
-        return [(size, random, share * weight) for weight, part in parts for size, random, share in _sizes(part, where)]
+        parts = structured(_Components, {"components": generator.get("components")}, f"{where}: valueGenerator:")
+        return [
+            (size, random, share * one.percent / 100)
+            for one in parts.components
+            for size, random, share in _sizes(one.component, where)
+        ]
     size = generator.get("messageSizeAverage" if str(kind).startswith("gaussian") else "size")
     if kind not in SIZED or not isinstance(size, int) or size < 1:
         raise ConfigurationError(
             f"{where}: valueGenerator {dict(generator)} makes no values of a known size; legal: "
             f"{', '.join((*SIZED, 'randomComponent'))}"
         )
-    return [(size, size - int(generator.get("padding", 0)) if kind in RANDOM else 0, 1.0)]
+    padding = generator.get("padding", 0) if kind in RANDOM else size
+    if not isinstance(padding, int) or not 0 <= padding <= size:
+        raise ConfigurationError(f"{where}: valueGenerator: padding = {padding!r} must be bytes of its size, {size}")
+    return [(size, size - padding, 1.0)]
 
 
 def _deviations(generator: Mapping[str, Any]) -> Iterator[str]:

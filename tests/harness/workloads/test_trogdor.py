@@ -76,6 +76,18 @@ def test_what_is_sent_and_read() -> None:
             150,
             Payload(),
         ),
+        (
+            {
+                "type": "randomComponent",
+                "components": [
+                    {"percent": 50, "component": {"type": "constant", "size": 100}},
+                    {"percent": 50, "component": {"type": "uniformRandom", "size": 100, "padding": 50}},
+                ],
+            },
+            "lz4",
+            100,
+            Payload(kind="text", ratio=4),  # records of one size, whatever fills them
+        ),
     ],
 )
 def test_values(generator: dict[str, Any], codec: str, record_bytes: int, payload: Payload) -> None:
@@ -136,6 +148,17 @@ def test_keys(stated: dict[str, Any], keys: str) -> None:
         ),
         ({"valueGenerator": {"type": "null"}}, "valueGenerator {'type': 'null'} makes no values of a known size"),
         ({"valueGenerator": {"type": "constant"}}, "makes no values of a known size; legal: uniformRandom"),
+        ({"valueGenerator": {"type": "randomComponent"}}, "valueGenerator: components = None must be tables"),
+        ({"valueGenerator": {"type": "randomComponent", "components": []}}, "components = [] must be tables of"),
+        (
+            {"valueGenerator": {"type": "randomComponent", "components": [{"percent": "all", "component": GAUSSIAN}]}},
+            "must be tables of percent and component",
+        ),
+        (
+            {"valueGenerator": {"type": "uniformRandom", "size": 10, "padding": 11}},
+            "valueGenerator: padding = 11 must be bytes of its size, 10",
+        ),
+        ({"valueGenerator": {"type": "uniformRandom", "size": 10, "padding": "1"}}, "padding = '1' must be bytes"),
         ({"transactionGenerator": {"type": "other"}}, "transactionGenerator {'type': 'other'}; legal: uniform"),
     ],
 )
