@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -11,16 +10,15 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from perfgate.load.history import Rows
-from perfgate.load.host_reports import host_reports, host_rtt_ms
+from perfgate.load.host_reports import added, host_reports, host_rtt_ms
 from perfgate.load.instructions import CONSUME, DRAIN_MARGIN_S, MARGIN_S, PRODUCE, READY_TIMEOUT_S, Instructions, paired
 from perfgate.load.journaled import JournaledGenerators, read_everything
 from perfgate.load.payload import HEADER, is_compact, refuses_size
 from perfgate.load.processes import Generators, NotInTimeError
 from perfgate.load.schedule import WARM_S, Turn, timetable
-from perfgate.load.transport import LocalTransport, Message, Transport
+from perfgate.load.transport import LocalTransport, Message, Transport, summed
 from perfgate.load.wake import WakeProbe
 from perfgate.model import KIB, FaultScenario, Link, Load, Scenario, Settings
-from perfgate.model.histogram import encode, merged
 from perfgate.model.load import (
     Batching,
     Late,
@@ -43,6 +41,9 @@ DRAIN_TIMES = 2.0
 FILL_RATE = 1e9
 MEASURING = "measuring"
 TAKING_TURNS = "taking turns"
+COLUMNS = ("acked_by_partition", "markers_by_partition", "latency_by_partition", "latency_by_topic")
+OF_A_CLIENT = ("pushback_s", "pushback_in_window_s", "committing_in_window_s", "stalled_in_window_s")
+"""Times that clients spend side by side: the average client's counts."""
 
 
 class SuiteEngine:
@@ -348,34 +349,20 @@ def _too_small(scenario: Scenario) -> str:
 
 
 def _sent(results: Sequence[Message]) -> Sent:
-    return Sent(
-        # Several clients push back side by side: the share is that of the average client.
-        pushback_s=_mean(results, "pushback_s"),
-        pushback_in_window_s=_mean(results, "pushback_in_window_s"),
-        committing_in_window_s=_mean(results, "committing_in_window_s"),
-        stalled_in_window_s=_mean(results, "stalled_in_window_s"),
-        failed=_failed(results),
-        errors=_errors(results),
-        acked_by_partition=_columns(results, "acked_by_partition"),
-        markers_by_partition=_columns(results, "markers_by_partition"),
-        latency_by_partition=_columns(results, "latency_by_partition"),
-        latency_by_topic=_columns(results, "latency_by_topic"),
-        latency=_added(results, "latency"),
-        send_latency=_added(results, "send_latency"),
-        schedule_delay=_added(results, "schedule_delay"),
-        over_time=_over_time(results) if "sent_over_time" in results[0] else None,
-        crowd=_reached([result["crowd"] for result in results if "crowd" in result]),
-        **_counts(Sent, results),
-    )
-
-
-def _over_time(results: Sequence[Message]) -> OverTime:
-    return OverTime(
-        sent=_columns(results, "sent_over_time"),
-        acked=_columns(results, "acked_over_time"),
-        latency=_columns(results, "latency_over_time"),
-        phases={phase: _added(results, name) for phase, name in PHASE_LATENCY.items()},
-    )
+    total = summed(results)
+    figures: dict[str, Any] = {
+        **{name: total[name] for name in (*_counts(Sent), *COLUMNS, "failed", "errors")},
+        **{name: _mean(results, name) for name in OF_A_CLIENT},
+        **{name: added(results, name) for name in ("latency", "send_latency", "schedule_delay")},
+    }
+    if "sent_over_time" in total:
+        figures["over_time"] = OverTime(
+            sent=total["sent_over_time"],
+            acked=total["acked_over_time"],
+            latency=total["latency_over_time"],
+            phases={phase: added(results, name) for phase, name in PHASE_LATENCY.items()},
+        )
+    return Sent(crowd=_reached([result["crowd"] for result in results if "crowd" in result]), **figures)
 
 
 def _reached(crowds: Sequence[Sequence[int]]) -> Reached | None:
@@ -388,44 +375,22 @@ def _reached(crowds: Sequence[Sequence[int]]) -> Reached | None:
 
 
 def _received(results: Sequence[Message], groups: int) -> Received:
-    each = len(results) // groups
+    total, each = summed(results), len(results) // groups
     parts = [results[begin : begin + each] for begin in range(0, len(results), each)]
-    fetches = sum(result["fetches"] for result in results)
     return Received(
-        errors=_errors(results),
-        failed=_failed(results),
-        fetch_ms=sum(result["fetch_ms"] for result in results) / fetches if fetches else None,
-        latency=_added(results, "latency"),
+        failed=total["failed"],
+        errors=total["errors"],
+        fetch_ms=total["fetch_ms"] / total["fetches"] if total["fetches"] else None,
+        latency=added(results, "latency"),
         by_group=[(sum(r["received"] for r in part), sum(r["received_in_window"] for r in part)) for part in parts],
-        **_counts(Received, results),
+        **{name: total[name] for name in _counts(Received)},
     )
 
 
-def _counts(kind: type[Sent | Received], results: Sequence[Message]) -> dict[str, Any]:
-    """Return the sums of all counts: those declared as an int, or as one within bounds."""
-    counted = [name for name, declared in get_type_hints(kind).items() if declared is int]
-    return {name: sum(result[name] for result in results) for name in counted}
+def _counts(kind: type[Sent | Received]) -> list[str]:
+    """The counts: fields declared as an int, or as one within bounds."""
+    return [name for name, declared in get_type_hints(kind).items() if declared is int]
 
 
 def _mean(results: Sequence[Message], name: str) -> float:
     return float(sum(result[name] / result["clients"] for result in results)) / len(results)
-
-
-def _columns(results: Sequence[Message], name: str) -> list[int]:
-    return [sum(counts) for counts in zip(*(result[name] for result in results), strict=True)]
-
-
-def _failed(results: Sequence[Message]) -> dict[str, int]:
-    total = Counter[str]()
-    for result in results:
-        total.update(result["failed"])
-    return dict(total)
-
-
-def _errors(results: Sequence[Message]) -> dict[str, str]:
-    return {code: text for result in reversed(results) for code, text in result["errors"].items()}
-
-
-def _added(results: Sequence[Message], name: str) -> str:
-    texts: list[Any] = [result.get(name, "") for result in results]
-    return encode(merged(texts)) if any(texts) else ""

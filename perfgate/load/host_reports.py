@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from perfgate.load.processes import Generators
 from perfgate.load.transport import HostClock, Message, Transport
@@ -53,7 +53,7 @@ def _report(
     own = [results[name] for name in names if name in results]
     sent = [result for result in own if "acked_in_window" in result]
     pushed_back = [result["pushback_in_window_s"] / result["clients"] / window_s for result in sent]
-    delays = merged([result["schedule_delay"] for result in sent if result.get("schedule_delay")])
+    delays = merged(result.get("schedule_delay", "") for result in sent)
     late = delays.get_total_count()
     return HostReport(
         name=clock.host,
@@ -63,7 +63,7 @@ def _report(
         else sum(result["received_in_window"] for result in own),
         done_by=len(sent) if sends else len(own),
         cpu_cores=sum(result["cpu_cores"] for result in own),
-        latency_histogram=_added([result["latency"] for result in sent if result.get("latency")]),
+        latency_histogram=added(sent, "latency"),
         clock_ahead_ms=clock.ahead_s * 1e3,
         clock_bound_ms=clock.bound_s * 1e3,
         clock_off_by_ms=clock.off_by_s * 1e3,
@@ -77,8 +77,10 @@ def _report(
     )
 
 
-def _added(latencies: list[str]) -> str:
-    return encode(merged(latencies)) if latencies else ""
+def added(results: Sequence[Message], name: str) -> str:
+    """The sum of the results' histograms of this name; empty where none has one."""
+    texts = [result.get(name, "") for result in results]
+    return encode(merged(texts)) if any(texts) else ""
 
 
 def host_rtt_ms(system: str, transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:

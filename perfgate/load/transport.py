@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,22 @@ def message_of(line: str) -> Message | None:
     except ValueError:
         return None
     return message if isinstance(message, dict) and "event" in message else None
+
+
+def summed(results: Sequence[Message]) -> dict[str, Any]:
+    """Counts of clients or processes added up, numbers and lists of them; of errors, the first words of each kind."""
+    total: dict[str, Any] = {}
+    for result in results:
+        for name, value in result.items():
+            if name == "errors":
+                total[name] = {**value, **total.get(name, {})}
+            elif isinstance(value, list):
+                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
+            elif name == "failed":
+                total[name] = dict(Counter(total.get(name, {})) + Counter(value))
+            elif not isinstance(value, str):
+                total[name] = total.get(name, 0) + value
+    return total
 
 
 class LocalTransport:

@@ -25,6 +25,7 @@ from perfgate.load.clients import ClientModule, LoadClientError, UnansweredError
 from perfgate.load.consuming import Reader, Work
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
+from perfgate.load.transport import summed
 from perfgate.model.errors import TargetError
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 
@@ -150,22 +151,6 @@ class Edges:
         """Seconds until the next edge."""
         due = (self._window.opens, self._window.closes, math.inf)
         return max(0.0, due[self.usage.looks] - now())
-
-
-def summed(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the clients' counts added up; of errors, the first words of each kind."""
-    total: dict[str, Any] = {}
-    for result in results:
-        for name, value in result.items():
-            if name == "errors":
-                total[name] = {**value, **total.get(name, {})}
-            elif isinstance(value, list):
-                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
-            elif name == "failed":
-                total[name] = dict(Counter(total.get(name, {})) + Counter(value))
-            else:
-                total[name] = total.get(name, 0) + value
-    return total
 
 
 def merged_histograms(clients: Sequence[LoadClient]) -> dict[str, str]:
