@@ -99,10 +99,8 @@ class SuiteEngine:
         transport = transport.first(spec.hosts) if spec.hosts else transport
         load = spec.scenario.load
         backlog = not load.sends
-        producers, consumers = (
-            {} if backlog else self._system.producers_of(spec),
-            self._system.consumers_of(spec),
-        )
+        producers = {} if backlog else self._system.producers_of(spec)
+        consumers = self._system.consumers_of(spec)
         # Held against a round on one host more, whose producers write all partitions, it has none that write some.
         pairs = transport.size > 1 and not spec.hosts and paired(producers, consumers)
         workers = {**consumers, **producers}

@@ -304,7 +304,7 @@ def dask_hosts(
         yield DaskTransport(led_by(client, in_order, agents), here=here, worker=worker)
 
 
-def led_by(client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]]) -> list[_Host]:
+def led_by(client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]] = (Agent,)) -> list[_Host]:
     """The hosts of these workers, by name, an agent started on each. Raises ConfigurationError."""
     kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
     return [_Host(name, address, client, next(kinds)) for name, address in addresses.items()]

@@ -33,7 +33,7 @@ from perfgate.load.instructions import (
     Requests,
 )
 from perfgate.load.processes import Generators
-from perfgate.load.transport import LocalTransport, Message, Transport
+from perfgate.load.transport import Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
 from perfgate.model.faults import LATE, but_outages, joining
 from perfgate.model.flaw import Doubt
@@ -54,19 +54,12 @@ class JournaledGenerators:
     """See :class:`perfgate.model.load.JournaledLoad`."""
 
     def __init__(
-        self,
-        instructions: Instructions,
-        spec: LoadSpec,
-        folder: Path,
-        observer: Observer,
-        transport: Transport | None = None,
+        self, instructions: Instructions, spec: LoadSpec, folder: Path, observer: Observer, transport: Transport
     ) -> None:
-        """Journals (:mod:`perfgate.load.history`) go into `folder`. `transport`: where the processes run; None: this
-        host.
-        """
+        """Journals (:mod:`perfgate.load.history`) go into `folder`; the processes run where `transport` starts them."""
         self._system = instructions
         self._spec, self._folder, self._observer = spec, folder, observer
-        self._transport = transport or LocalTransport()
+        self._transport = transport
         self._workers: Mapping[str, Mapping[str, object]] = {}
         self._generators: Generators | None = None
         self.start = 0.0

@@ -28,7 +28,7 @@ from typing import Any
 import dask
 
 from perfgate.load import boot
-from perfgate.load.agent import Agent, fingerprint, packages
+from perfgate.load.agent import fingerprint, packages
 from perfgate.load.hosts import DaskTransport, dask_hosts, led_by
 from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.load.scheduler import (
@@ -85,19 +85,15 @@ CAUSES = {
 
 @contextlib.contextmanager
 def file_hosts(
-    file: HostsFile,
-    *,
-    worker: Sequence[str] = WORKER,
-    agents: Sequence[type[Agent]] = (Agent,),
-    say: Callable[[str], None] = lambda text: None,
+    file: HostsFile, *, worker: Sequence[str] = WORKER, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[DaskTransport]:
     """Yield the transport of the file's hosts, and end all that was started for it.
 
-    `worker`, `agents`: see :func:`perfgate.load.hosts.dask_hosts`; `say` is given what takes long. Raises
+    `worker`: see :func:`perfgate.load.hosts.dask_hosts`; `say` is given what takes long. Raises
     ConfigurationError, a line for each host that cannot be had.
     """
     if file.scheduler:
-        with dask_hosts(file.scheduler, worker=worker, agents=agents) as transport:
+        with dask_hosts(file.scheduler, worker=worker) as transport:
             yield transport.only(file.zones.of, file.zones)
         return
     _check_packages(file)
@@ -116,7 +112,7 @@ def file_hosts(
             stack.callback(process.hang_up)
         addresses = _side_by_side(processes, lambda process: _started(process, (file.address, own_port), keys, say))
         client = stack.enter_context(client_of(f"tls://{LOOPBACK}:{own_port}", security(*keys)))
-        yield DaskTransport(led_by(client, addresses, agents), here=file.here, worker=worker, zones=file.zones)
+        yield DaskTransport(led_by(client, addresses), here=file.here, worker=worker, zones=file.zones)
 
 
 def _check_packages(file: HostsFile) -> None:

@@ -24,7 +24,8 @@ ROW = replace(faulty(), consumers=STATIC, topic=TopicSpec(partitions=8, replicat
 
 def workers(kind: str, consumers: Consumers = STATIC) -> Mapping[str, Any]:
     row = FaultScenario.of(replace(ROW, consumers=consumers), Fault(kind=kind))
-    return JournaledGenerators(KafkaInstructions(), replace(SPEC, scenario=row), Path("journals"), Mock())._consumers()
+    spec = replace(SPEC, scenario=row)
+    return JournaledGenerators(KafkaInstructions(), spec, Path("journals"), Mock(), Mock())._consumers()
 
 
 @pytest.mark.parametrize(
