@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import linear_regression
 
 from perfgate.load.instructions import CONSUME, PRODUCE
-from perfgate.load.lag import Behind, lag_of
 from perfgate.load.transport import Channel, LocalTransport, Message, Transport
 from perfgate.model.load import Lag, LoadError, Observer, Progress, SendsFailedError
 
@@ -27,6 +27,10 @@ BEAT_S = 2.0
 HELD_S = 30.0
 """A run that follows its processes and has not come round within this time stands still: a terminal is held, say. One
 request to the brokers takes 20 s at most."""
+LAG_EVERY_S = 0.5
+"""Apart of the moments at which the lag is kept: processes report every 0.1 s, each at its own time."""
+Behind = tuple[float, float]
+"""A moment, in s on the monotonic clock, and the records that a group was behind, on average over groups."""
 
 
 def rate_between(earlier: Progress, later: Progress) -> float:
@@ -40,13 +44,10 @@ def is_steady(history: Sequence[Progress], start: float) -> bool:
 
     Nothing is steady before STEADY_AFTER_S of load, nor while no record has been acknowledged.
     """
-    if not history or history[-1].at - start < STEADY_AFTER_S:
+    second = _last_second(history)
+    if second is None or history[-1].at - start < STEADY_AFTER_S:
         return False
-    last = history[-1]
-    middle = latest_before(history, last.at - STEADY_WINDOW_S)
-    first = latest_before(history, last.at - 2 * STEADY_WINDOW_S)
-    if middle is None or first is None:
-        return False
+    first, middle, last = second
     recent, earlier = rate_between(middle, last), rate_between(first, middle)
     return earlier > 0 and abs(recent - earlier) <= STEADY_WITHIN * earlier
 
@@ -57,16 +58,23 @@ def is_even(history: Sequence[Progress]) -> bool:
     Partitions that have just been made stall for a moment, a few at a time, and the others keep an even rate meanwhile.
     What was sent to them is acknowledged at once when they are there: in the window, if that opens too early.
     """
-    if not history:
+    second = _last_second(history)
+    if second is None:
         return False
-    last = history[-1]
-    middle = latest_before(history, last.at - STEADY_WINDOW_S)
-    first = latest_before(history, last.at - 2 * STEADY_WINDOW_S)
-    if middle is None or first is None:
-        return False
+    first, middle, last = second
     waits, waited = _waiting(last), _waiting(first)
     caught_up = waits <= STEADY_WITHIN * (last.attempted - middle.attempted)
     return caught_up or abs(waits - waited) <= STEADY_WITHIN * waited
+
+
+def _last_second(history: Sequence[Progress]) -> tuple[Progress, Progress, Progress] | None:
+    """The reports a second and half a second before the last one, and that one; None where it is too early."""
+    if not history:
+        return None
+    last = history[-1]
+    middle = latest_before(history, last.at - STEADY_WINDOW_S)
+    first = latest_before(history, last.at - 2 * STEADY_WINDOW_S)
+    return (first, middle, last) if first and middle else None
 
 
 def _waiting(progress: Progress) -> int:
@@ -89,6 +97,21 @@ def has_grown(before: Sequence[float], now: Sequence[float], growth: float = GRO
 def latest_before(history: Sequence[Progress], at: float) -> Progress | None:
     """The last report that was made by this moment; None where there is none."""
     return next((progress for progress in reversed(history) if progress.at <= at), None)
+
+
+def lag_of(reports: Sequence[Behind], opens: float, closes: float, drained_s: float | None) -> Lag:
+    """The lag in a window, of the reports before and in it; `drained_s`: of :class:`Lag`."""
+    inside = [(at - opens, behind) for at, behind in reports if opens <= at <= closes]
+    kept: list[Behind] = []
+    for at, behind in inside:
+        if not kept or at - kept[-1][0] >= LAG_EVERY_S:
+            kept.append((at, behind))
+    return Lag(
+        most=max((behind for _, behind in inside), default=0.0),
+        growth_per_s=linear_regression(*zip(*kept, strict=True)).slope if len(kept) > 1 else 0.0,
+        over_time=tuple(kept),
+        drained_s=drained_s,
+    )
 
 
 class NotInTimeError(LoadError):

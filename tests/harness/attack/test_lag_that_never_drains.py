@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load.lag import lag_of
+from perfgate.load.processes import lag_of
 from perfgate.measure.assembly import round_of
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
 from perfgate.model.flaw import Flaw, Part

@@ -17,8 +17,7 @@ from perfgate.load import consuming
 from perfgate.load.consuming import Reader, Work
 from perfgate.load.engine import CATCH_UP_S, _drained_s
 from perfgate.load.instructions import PRODUCE
-from perfgate.load.lag import lag_of
-from perfgate.load.processes import Generators
+from perfgate.load.processes import Generators, lag_of
 from perfgate.load.schedule import Window
 from perfgate.measure.setup import cannot_work
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Scenario, settings
