@@ -1,4 +1,4 @@
-"""Protocols of a system's clients, one that sends and one that reads, and the errors of both.
+"""Protocols of a system's clients, one that sends and one that reads, their errors, and copies of their memory.
 
 A worker process loads ``perfgate.systems.<system>.load.clients``, a :class:`ClientModule`, by the "system" of its spec.
 """
@@ -25,6 +25,26 @@ Hear = Callable[[Rows, Moments], None]
 """Takes rows, and copies what it needs of them and of what they point at: that is the client's again afterwards."""
 BY_KEY = -1
 """Instead of a partition: the client chooses one for each record by its key."""
+Pointers = npt.NDArray[np.uint64]
+
+
+class _AllMemory:
+    """This process's memory as an array of `size`-byte items, one at every address from 1 on."""
+
+    def __init__(self, size: int) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{size}",
+            "shape": ((1 << 47) - size - 1,),
+            "strides": (1,),
+            "data": (1, True),
+        }
+
+
+def reader(dtype: np.dtype[Any]) -> Callable[[Pointers], npt.NDArray[Any]]:
+    """Return a function that copies the structure of this type at each of its addresses, which must be readable."""
+    memory = np.asarray(_AllMemory(dtype.itemsize))
+    return lambda pointers: memory[pointers.view(np.int64) - 1].view(dtype)
 
 
 class LoadClientError(Exception):

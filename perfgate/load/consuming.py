@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.checks import Distinct, Numbers, Positions, Sequences
-from perfgate.load.clients import Moments, ReadingClient, Rows, UnansweredError
+from perfgate.load.clients import Moments, ReadingClient, Rows, UnansweredError, reader
 from perfgate.load.history import RECEIPT, Journal, receipts_path
-from perfgate.load.memory import reader
 from perfgate.load.payload import lengths_of, reading
 from perfgate.load.schedule import Window, now, precise_timers, those
 from perfgate.model import Sizes

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.load.clients import LoadClientError, UnansweredError
-from perfgate.load.memory import Pointers
+from perfgate.load.clients import LoadClientError, Pointers, UnansweredError
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib
