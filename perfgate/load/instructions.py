@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Protocol, cast
+from typing import Any, Protocol
 
 from perfgate.load.payload import is_compact, run_tag
-from perfgate.model import Load, Scenario
+from perfgate.model import Scenario
 from perfgate.model.declared import topic_names
 from perfgate.model.load import Batching, LoadSpec
 
@@ -19,7 +19,7 @@ MARGIN_S = 900.0
 """A load that is never ended lasts this much longer than it should, and no more."""
 PRODUCE, CONSUME = "producer", "consumer"
 
-Requests = dict[str, dict[str, object]]
+Requests = dict[str, dict[str, Any]]
 """Instructions of each process, by its name."""
 
 
@@ -70,17 +70,17 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
     (empty: the installed one); "buffer_bytes" and "buffer_records", which the client's buffer holds at most;
     "compressed", whether batches are; "lingers", whether batches wait to become fuller. `drain_s`: for the outcomes.
     """
-    scenario = spec.scenario
+    scenario, load = spec.scenario, spec.scenario.load
     request = {
         **_common(spec, "produce", drain_s),
         "transaction_ms": scenario.transaction_ms,
         # Of the client of this number, in every round of the run: brokers remember each for days.
         "transactional_id": f"{spec.prefix}{spec.run_id}",
-        "paced": scenario.load.open_loop,
-        "rate": scenario.load.rate,
+        "paced": load.open_loop,
+        "rate": load.rate,
         "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
         "records": 0,
-        **_shape_of(scenario.load),
+        **({"shape": {"points": load.shape.points, "phases": load.shape.phases}} if load.shape else {}),
         "record_bytes": scenario.record_bytes,
         "payload": asdict(scenario.payload),
         "keys": asdict(scenario.keys),
@@ -93,10 +93,6 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
     }
     firsts = range(0, scenario.producers * scenario.threads, scenario.threads)
     return {f"{PRODUCE}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
-
-
-def _shape_of(load: Load) -> dict[str, object]:
-    return {"shape": {"points": load.shape.points, "phases": load.shape.phases}} if load.shape else {}
 
 
 def _sizes_of(scenario: Scenario) -> dict[str, object]:
@@ -149,7 +145,7 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
     }
 
 
-def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, dict[str, object]]) -> bool:
+def paired(producers: Requests, consumers: Requests) -> bool:
     """Have each producer process write what the consumer process of its number reads; return whether that is possible.
 
     It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
@@ -159,19 +155,18 @@ def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, d
     if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
         return False
     every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
-    if every != list(range(cast(int, next(iter(producers.values()))["partitions"]))):
+    if every != list(range(next(iter(producers.values()))["partitions"])):
         return False
-    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer in producers.values()):
+    if any(producer["keys"]["kind"] != "none" for producer in producers.values()):
         return False
     for producer, share in zip(producers.values(), shares, strict=True):
         producer["own_partitions"] = share
     return True
 
 
-def _read_by(consumer: Mapping[str, object]) -> list[int]:
-    first, clients = cast(int, consumer["first"]), cast(int, consumer["clients"])
-    assigned = cast(list[list[int]], consumer["assigned"] or [])
-    return sorted(itertools.chain.from_iterable(assigned[first : first + clients]))
+def _read_by(consumer: Mapping[str, Any]) -> list[int]:
+    shares = (consumer["assigned"] or [])[consumer["first"] :][: consumer["clients"]]
+    return sorted(itertools.chain.from_iterable(shares))
 
 
 def group_of(topic: str, number: int) -> str:
