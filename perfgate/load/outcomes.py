@@ -179,11 +179,6 @@ class _Journals:
     def hear(self, messages: Rows, heard: Moments) -> None:
         rows = np.zeros(len(messages), OUTCOME)
         rows["at"] = heard
-        for field, source in {
-            "sequence": "private",
-            "offset": "offset",
-            "partition": "partition",
-            "error": "err",
-        }.items():
-            rows[field] = messages[source]
+        rows["sequence"], rows["offset"] = messages["private"], messages["offset"]
+        rows["partition"], rows["error"] = messages["partition"], messages["err"]
         self._outcomes.write(rows)

@@ -43,7 +43,9 @@ class ShapedSchedule:
     def due_at(self, index: int) -> float:
         record = index * self._of + self._number
         begins, before, rate, growth = self._pieces[max(0, bisect_right(self._counts, record) - 1)]
-        return begins + _after(record - before, rate, growth)
+        left = record - before
+        # Exact at a growth of 0 too.
+        return begins + 2 * left / (rate + math.sqrt(max(rate * rate + 2 * growth * left, 0.0)))
 
     def due(self, indices: Any) -> Times:
         records = indices * float(self._of) + self._number
@@ -58,11 +60,6 @@ class ShapedSchedule:
         begins, before, rate, growth = self._pieces[bisect_right(self._times, now) - 1]
         records = before + (now - begins) * (rate + growth * (now - begins) / 2)
         return exact(self, max(0, math.floor((records - self._number) / self._of) + 1), now)
-
-
-def _after(records: float, rate: float, growth: float) -> float:
-    """How long so many records take from a rate on that grows evenly, in s; exact at a growth of 0 too."""
-    return 2 * records / (rate + math.sqrt(max(rate * rate + 2 * growth * records, 0.0)))
 
 
 class OverTime:

@@ -107,12 +107,9 @@ class Control:
             if "rest" in message:
                 (self.rest.set if message["rest"] else self.rest.clear)()
             self.dwell_s = message.get("dwell_s", self.dwell_s)
-            if "join" in message:
-                self.join.set()
-            if "hurry" in message:
-                self.hurry.set()
-            if "stop" in message:
-                self.stop.set()
+            for name, event in {"join": self.join, "hurry": self.hurry, "stop": self.stop}.items():
+                if name in message:
+                    event.set()
         os._exit(RUN_IS_GONE)
 
     def _watch(self) -> None:
