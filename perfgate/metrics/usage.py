@@ -148,10 +148,10 @@ class CounterSampler:
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
         edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
         self.unavailable = read_late(spans, edges) if self._elsewhere else ""
-        return {} if self.unavailable else {**self._of_roles(spans), **broker_metrics(spans, records_per_s)}
-
-    def _of_roles(self, spans: Sequence[tuple[Looks, Looks]]) -> dict[str, float]:
-        return role_metrics(spans, self._role_of) if self._role_of else {}
+        if self.unavailable:
+            return {}
+        of_roles = role_metrics(spans, self._role_of) if self._role_of else {}
+        return {**of_roles, **broker_metrics(spans, records_per_s)}
 
 
 class Settled:
@@ -366,20 +366,20 @@ def of_scrapes(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str,
 
 def of_gauges(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
     """The same from values that are cores already."""
-    found = {}
-    for broker, every in series.items():
-        sums: dict[float, float] = defaultdict(float)
-        for pairs in every:
-            for at, value in pairs:
-                sums[at] += value
-        found[str(broker)] = tuple((round(at - opens, 2), round(value, 4)) for at, value in sorted(sums.items()))
-    return found
+    return {
+        str(broker): _added((at - opens, value) for pairs in every for at, value in pairs)
+        for broker, every in series.items()
+    }
 
 
 def _steps(every: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
+    parts = [part for pairs in every for part in pairwise(pairs) if part[1][0] > part[0][0]]
+    return _added((later[0], increase((earlier, later)) / (later[0] - earlier[0])) for earlier, later in parts)
+
+
+def _added(cores: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Cores at moments, those of the same moment added up."""
     sums: dict[float, float] = defaultdict(float)
-    for pairs in every:
-        for earlier, later in pairwise(pairs):
-            if later[0] > earlier[0]:
-                sums[later[0]] += increase((earlier, later)) / (later[0] - earlier[0])
-    return tuple((round(at, 2), round(cores, 4)) for at, cores in sorted(sums.items()))
+    for at, used in cores:
+        sums[at] += used
+    return tuple((round(at, 2), round(used, 4)) for at, used in sorted(sums.items()))
