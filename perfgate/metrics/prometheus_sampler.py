@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
 from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
-from perfgate.metrics.prometheus_source import OF_KAFKA, PRESETS, Preset, PrometheusSource
+from perfgate.metrics.prometheus_source import OF_KAFKA, OWN_QUERY, PRESETS, Preset
 from perfgate.metrics.usage import CPU, OF_A_ROLE, Looks, OverTime, cpu_metrics, of_gauges, of_scrapes
 from perfgate.model.errors import ConfigurationError
 
@@ -59,9 +59,12 @@ class PrometheusSampler:
         `scrape_interval_s`: where it is known, windows that are too short for enough scrapes are not waited for. The
         clocks are compared now, before a round, and again after the window.
         """
-        self._prometheus = prometheus
-        self._before = self._look_before()
-        self._looks_back_s = prometheus.source.looks_back_s
+        self._prometheus, self._source = prometheus, prometheus.source
+        try:
+            self._before = prometheus.look()
+        except ConfigurationError:
+            self._before = prometheus.first  # whether it moved since then is seen after the round, or nothing is
+        self._looks_back_s = self._source.looks_back_s
         self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
         self._brokers, self._role_of = brokers, role_of
         self._edges: list[float] = []
@@ -77,11 +80,11 @@ class PrometheusSampler:
 
         Raises ConfigurationError where there is none, or a broker is missing.
         """
-        source, interval_s = self._prometheus.source, self._prometheus.scrape_interval_s()
+        interval_s = self._prometheus.scrape_interval_s()
 
         def reported() -> ByBroker:
             closes = time.monotonic() + self._prometheus.first.ahead_s
-            found = self._by_broker(source, closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
+            found = self._by_broker(closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
             if missing := sorted(broker for broker in self._brokers if not any(found.get(broker, ()))):
                 raise Unavailable(_missing(missing))
             return found
@@ -97,7 +100,7 @@ class PrometheusSampler:
             )
         except Unavailable as error:
             raise ConfigurationError(f"[prometheus] cannot tell the brokers' CPU: {error}") from None
-        if source.query:
+        if self._source.query:
             return "brokers' CPU: by [prometheus] query"
         self._prometheus.exporter = self._answered
         preset = PRESETS[self._answered]
@@ -114,10 +117,10 @@ class PrometheusSampler:
     def over_time(self) -> OverTime:
         try:
             opens, closes = map(self._there, self._edges[-2:])
-            found = self._by_broker(self._prometheus.source, opens, closes)
+            found = self._by_broker(opens, closes)
         except (Unavailable, ConfigurationError):
             return {}  # `metrics` says why
-        return (of_gauges if self._prometheus.source.query else of_scrapes)(found, opens)
+        return (of_gauges if self._source.query else of_scrapes)(found, opens)
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         edges = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
@@ -149,12 +152,6 @@ class PrometheusSampler:
         for node, used in cores.items():
             found[f"{OF_A_ROLE[CORES]}.{self._role_of(node)}"] += used
         return found
-
-    def _look_before(self) -> ClockLook:
-        try:
-            return self._prometheus.look()
-        except ConfigurationError:
-            return self._prometheus.first  # whether it moved since then is seen after the round, or nothing is
 
     def _there(self, moment: float) -> float:
         """Return a moment on Prometheus' clock. Raises Unavailable where that was set since before the round."""
@@ -189,11 +186,11 @@ class PrometheusSampler:
         replaces those of single topics.
         """
         named = f'__name__=~"{"|".join(names)}"'
-        matched = self._prometheus.source.match
+        matched = self._source.match
         found = self._prometheus.instant(f"{{{named},{matched}}}[{seconds}s]", at) if matched else []
         if not found:
             hosts = {address.rpartition(":")[0] or address for address in self._brokers.values()}
-            known = hosts | self._prometheus.source.brokers.keys()
+            known = hosts | self._source.brokers.keys()
             found = [
                 one
                 for one in self._prometheus.instant(f"{{{named}}}[{seconds}s]", at)
@@ -203,10 +200,8 @@ class PrometheusSampler:
         return whole or found
 
     def _cores(self, opens: float, closes: float) -> dict[int, float]:
-        source = self._prometheus.source
-
         def scraped() -> ByBroker:
-            found = self._by_broker(source, opens, closes)
+            found = self._by_broker(opens, closes)
             scrapes = min((len(values) for series in found.values() for values in series), default=0)
             if scrapes < FEWEST_SCRAPES:
                 raise NotYet(
@@ -219,28 +214,27 @@ class PrometheusSampler:
         missing = sorted(set(self._brokers) - set(found))
         if missing:
             raise Unavailable(_missing(missing))
-        if source.query:
+        if self._source.query:
             return {b: sum(sum(v for _, v in values) / len(values) for values in all_) for b, all_ in found.items()}
         return {
             broker: sum(increase(values) / (values[-1][0] - values[0][0]) for values in series)
             for broker, series in found.items()
         }
 
-    def _by_broker(self, source: PrometheusSource, opens: float, closes: float) -> ByBroker:
-        seconds = max(1, round(closes - opens) + 2)
+    def _by_broker(self, opens: float, closes: float) -> ByBroker:
+        source, seconds = self._source, max(1, round(closes - opens) + 2)
         names = [self._prometheus.exporter] if self._prometheus.exporter else list(OF_KAFKA)
         empty: list[str] = []
         others: Unavailable | None = None
         for name in [""] if source.query else names:
-            preset = PRESETS.get(name)
-            match = ",".join(filter(None, (preset.match if preset else "", source.match)))
-            query = f"({source.query})[{seconds}s:1s]" if preset is None else f"{preset.counter}{{{match}}}[{seconds}s]"
-            label = source.label or (preset.label if preset else "instance")
+            preset = PRESETS.get(name, OWN_QUERY)
+            match = ",".join(filter(None, (preset.match, source.match)))
+            query = f"({source.query})[{seconds}s:1s]" if source.query else f"{preset.counter}{{{match}}}[{seconds}s]"
+            label = source.label or preset.label
             series = self._prometheus.instant(query, closes + 1)
-            if not source.label and preset and preset.also and not any(label in one.labels for one in series):
+            if not source.label and preset.also and not any(label in one.labels for one in series):
                 label = preset.also
-            one_each = preset is not None and preset.counter == OF_A_PROCESS
-            if series and one_each:
+            if series and preset.counter == OF_A_PROCESS:
                 series = self._of_jvms(series, label, closes, certain=bool(source.preset or source.brokers))
             if series:
                 try:
@@ -266,9 +260,7 @@ class PrometheusSampler:
         kept = [one for one in series if one.labels.get(label, "") in jvms]
         return kept or (list(series) if certain else [])
 
-    def _mapped(
-        self, series: Sequence[Series], label: str, opens: float, closes: float, preset: Preset | None
-    ) -> ByBroker:
+    def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float, preset: Preset) -> ByBroker:
         hosts: dict[str, list[int]] = defaultdict(list)
         pods: dict[str, list[int]] = defaultdict(list)
         for broker, address in self._brokers.items():
@@ -281,9 +273,9 @@ class PrometheusSampler:
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
-            known: int | None = self._prometheus.source.brokers.get(value)
+            known = self._source.brokers.get(value)
             here = hosts.get(value.rpartition(":")[0] or value) or pods.get(value, [])
-            if known is None and not self._prometheus.source.brokers and len(here) == 1:
+            if known is None and not self._source.brokers and len(here) == 1:
                 known = here[0]
             if known is None:
                 strangers.append(value)
@@ -296,7 +288,7 @@ class PrometheusSampler:
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
             )
         for broker, labels in reported.items():
-            if preset and (several := preset.apart(labels)):
+            if several := preset.apart(labels):
                 raise Unavailable(
                     f"broker {broker} is told of several times in Prometheus ({several}): select what is of the broker "
                     "by [prometheus] match or brokers"

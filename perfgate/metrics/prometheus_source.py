@@ -83,6 +83,8 @@ PRESETS: Mapping[str, Preset] = {
         counter="", of="each broker's and each bookie's process", match='__name__=~"process_cpu_seconds(_total)?"'
     ),
 }
+OWN_QUERY = Preset(counter="", of="", parts=".*")
+"""What a query of one's own gives: it says itself what is added up to a broker's CPU."""
 OF_KAFKA = tuple(name for name in PRESETS if name != "pulsar")
 """Those that are tried in turn where none is stated."""
 
@@ -150,19 +152,9 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
         )
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise ConfigurationError('[prometheus] headers must map names to texts: { "X-Scope-OrgID" = "kafka" }')
-    return PrometheusSource(
-        url=texts["url"],
-        preset=texts["source"],
-        query=texts["query"],
-        match=texts["match"],
-        label=texts["broker-label"],
-        brokers=brokers,
-        username=texts["username"],
-        password=texts["password"],
-        token=texts["token"],
-        ca=texts["ca"],
-        headers=headers,
-    )
+    named = {"source": "preset", "broker-label": "label"}
+    stated = {named.get(key, key): text for key, text in texts.items()}
+    return PrometheusSource(brokers=brokers, headers=headers, **stated)
 
 
 @dataclass(slots=True)
