@@ -366,12 +366,15 @@ def _rows_of(payload: Payload, lengths: Places, random: np.random.Generator) -> 
 def _nearest_share(lengths: Places, ratio: float, random: np.random.Generator) -> tuple[float, float]:
     """The share of noise in each row at which gzip makes some of them about `ratio` times smaller, and the ratio."""
     sample = lengths[: np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES) + 1]
+
+    def reached(share: float) -> float:
+        return _packed(_text_of(sample, share, random)[:SAMPLE_BYTES].tobytes())
+
     low, high = 0.0, 1.0
     for _ in range(SHARE_STEPS):
         share = (low + high) / 2
-        low, high = (share, high) if _packed(_text_of(sample, share, random)) > ratio else (low, share)
-    found = [(share, _packed(_text_of(sample, share, random))) for share in (low, high)]
-    return min(found, key=lambda one: abs(one[1] - ratio))
+        low, high = (share, high) if reached(share) > ratio else (low, share)
+    return min(((share, reached(share)) for share in (low, high)), key=lambda one: abs(one[1] - ratio))
 
 
 def _text_of(lengths: Places, share: float, random: np.random.Generator) -> Bytes:
@@ -387,9 +390,8 @@ def _text_of(lengths: Places, share: float, random: np.random.Generator) -> Byte
     return data
 
 
-def _packed(data: Bytes) -> float:
+def _packed(raw: bytes) -> float:
     """How many times smaller gzip makes these records in batches of 16 KiB."""
-    raw = data[:SAMPLE_BYTES].tobytes()
     return len(raw) / sum(len(zlib.compress(raw[at : at + BATCH_BYTES])) for at in range(0, len(raw), BATCH_BYTES))
 
 
@@ -417,6 +419,4 @@ def gzip_ratio(bodies: Bytes) -> float:
     headers = np.zeros(len(rows), HEADER)
     headers["crc"] = np.arange(len(rows)) * 2_654_435_761 % (1 << 32)  # any numbers that look like checksums
     headers["sequence"] = np.arange(len(rows))
-    raw = np.hstack([headers.view(np.uint8).reshape(len(rows), -1), rows]).tobytes()
-    batches = [raw[i : i + BATCH_BYTES] for i in range(0, len(raw), BATCH_BYTES)]
-    return len(raw) / sum(len(zlib.compress(batch)) for batch in batches)
+    return _packed(np.hstack([headers.view(np.uint8).reshape(len(rows), -1), rows]).tobytes())
