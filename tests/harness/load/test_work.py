@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from perfgate.load import consuming
 from perfgate.load.consuming import Reader, Work
 from perfgate.load.engine import CATCH_UP_S, _drained_s
-from perfgate.load.instructions import PRODUCE
 from perfgate.load.processes import Generators, lag_of
 from perfgate.load.schedule import Window
 from perfgate.measure.setup import cannot_work
@@ -129,17 +128,17 @@ def test_lag_is_of_the_window(reports: list[tuple[float, float]], most: float, g
     assert len(found.over_time) == pytest.approx(kept, abs=1)
 
 
-def test_lag_is_what_producers_have_done_and_each_group_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    generators = Generators({}, Mock(start=lambda *_: {}, lead_s=0.0))
-    generators.follow_lag(2)
-    monkeypatch.setattr(generators, "done", lambda name: 1_000 if name == PRODUCE else 1_500)
-    process = Mock(said={}, killed=False)
-    process.name = "producer-1"
-    generators._processes.append(process)
-    generators._heard.put(("producer-1", {"event": "progress", "at": 5.0, "attempted": 1, "done": 1, "failed": 0}))
-    generators._take_in(1.0, Mock())
-    assert generators.lag(0.0, 10.0, 1.5).most == 250.0
-    assert generators.lag(0.0, 10.0, 1.5).drained_s == 1.5
+def test_lag_is_what_producers_have_done_and_each_group_has_not() -> None:
+    names, transport = ("consumer-1", "producer-1"), Mock(lead_s=0.0)
+    transport.start.return_value = {name: Mock() for name in names}
+    with Generators({name: {} for name in names}, transport) as generators:
+        generators.follow_lag(2)
+        heard = transport.start.call_args.args[1]
+        for name, done in (("consumer-1", 1_500), ("producer-1", 1_000)):
+            heard(name, {"event": "progress", "at": 5.0, "attempted": done, "done": done, "failed": 0})
+        generators.listen_until(time.monotonic() + 0.1, "measuring", Mock())
+        lag = generators.lag(0.0, 10.0, 1.5)
+    assert (lag.most, lag.drained_s) == (250.0, 1.5)
 
 
 def test_those_that_can_keep_up_are_waited_for_and_those_that_cannot_are_not() -> None:

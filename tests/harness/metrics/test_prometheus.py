@@ -26,7 +26,7 @@ from perfgate.fixtures.wiring_kafka import exporters_usage
 from perfgate.metrics.health import EVIDENCE, increase
 from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
-from perfgate.metrics.prometheus_source import PrometheusSource, duration_s, source_of
+from perfgate.metrics.prometheus_source import PrometheusSource, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 from tests.harness.build.clock import Clock
@@ -64,11 +64,6 @@ def test_increases_of_two_halves_add_up(steps: list[float], cut: int) -> None:
 
 def test_only_what_lies_inside_the_window_counts() -> None:
     assert inside([(1, 0), (2, 0), (3, 0), (4, 0)], 2, 3) == [(2, 0), (3, 0)]
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("x", 0)])
-def test_durations(text: str, seconds: float) -> None:
-    assert duration_s(text) == seconds
 
 
 @pytest.mark.parametrize(("interval_s", "asked"), [(1.0, 0), (0.2, 1), (0.0, 1)])
@@ -331,35 +326,6 @@ def test_what_a_query_looks_back_on_is_no_part_of_the_window() -> None:
     sampler._edges = [100.0, 110.0]
     assert not sampler.metrics(1000, [0])
     assert sampler.unavailable.endswith("no room for 4 scrapes of Prometheus after the 8 s that its query looks back")
-
-
-@pytest.mark.parametrize(
-    ("query", "seconds"),
-    [
-        ("rate(a[5m])", 300),
-        ("rate(a[30s]) + max_over_time(b[1m30s:5s])", 90),
-        ('irate(a{x="y"}[5m])', 0),
-        ("sum(irate(a[5m])) + rate(b[10s])", 10),
-        ("irate(a{i=~\"k[0-9]+\", j='[9m]'}[5m])", 0),
-        ("rate(a[ 5m ]) / rate(b[1w])", 604_800),
-        ("a_recording_rule", 0),
-        ("rate(a[1m] offset 1h)", 3660),
-        ("rate(a[1m]) OFFSET 1h + rate(b[2m])", 3660),
-        ("max_over_time(rate(a[1m])[30m:15s])", 1860),
-        ("avg_over_time((sum by (i) (rate(a[5m] offset 5m)))[10m:] offset 1m) / rate(b[1w])", 604_800),
-        ("avg_over_time(sum(rate(a[5m] offset 5m))[10m:1m] offset 1m)", 1260),
-        ("sum(irate(a[5m] offset 10m))", 600),
-        ("irate(rate(a[1m])[5m:15s])", 360),
-        ("max_over_time(irate(a[5m])[30m:15s])", 1800),
-        ("rate(a[300])", 300),
-        ("rate(a[5m]) # of [1h]", 300),
-        ("(rate(a[1m]) + rate(b[2m]))", 120),
-        ("sum(offset)", 0),
-        ("", 0),
-    ],
-)
-def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
-    assert PrometheusSource(url="http://p", query=query).looks_back_s == seconds
 
 
 @pytest.mark.parametrize(
