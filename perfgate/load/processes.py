@@ -114,6 +114,11 @@ def lag_of(reports: Sequence[Behind], opens: float, closes: float, drained_s: fl
     )
 
 
+def of_group(name: str, group: str) -> bool:
+    """Whether a process is of a group: "noisy-producer-1" of "noisy" and of "noisy-producer"; empty: of all."""
+    return not group or f"{name}-".startswith(f"{group}-")
+
+
 class NotInTimeError(LoadError):
     """A generator process did not say something in time."""
 
@@ -168,7 +173,7 @@ class Generators:
             process.channel.end()
 
     def post(self, only: str = "", **message: object) -> None:
-        """Send one message to every process whose name begins with `only`."""
+        """Send one message to every process of the group `only`: see :func:`of_group`."""
         for process in self._named(only):
             process.channel.post(message)
 
@@ -185,7 +190,7 @@ class Generators:
         process.channel.kill()
 
     def follow(self, leading: str, *, reads: bool = False, due: bool = False) -> None:
-        """Take the rate of the processes whose name begins so for the load's.
+        """Take the rate of the group `leading` for the load's.
 
         `reads`: of what is there; `due`: records are due at times of their own, and brokers keep up with them.
         """
@@ -238,8 +243,8 @@ class Generators:
         return self._history[-1] if self._history else None
 
     def done(self, only: str) -> int:
-        """How many records the processes whose name begins so have reported as done."""
-        return sum(last.done for name, last in self._last.items() if name.startswith(only))
+        """How many records the processes of the group have reported as done."""
+        return sum(last.done for name, last in self._last.items() if of_group(name, only))
 
     def done_by(self, names: Collection[str]) -> int:
         """How many records the processes of these names have reported as done."""
@@ -260,7 +265,7 @@ class Generators:
             pass
 
     def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> bool:
-        """Follow the processes until those whose name begins with `only` have done `records`; return whether so."""
+        """Follow the processes until those of the group `only` have done `records`; return whether so."""
         for _ in self._listen("reading the rest", observer, until=time.monotonic() + timeout_s):
             if self.done(only) >= records:
                 return True
@@ -285,7 +290,7 @@ class Generators:
         raise NotInTimeError(f"the generator process {missing} gave no {event} within {timeout_s:.0f} s")
 
     def _named(self, only: str) -> list[_Process]:
-        return [process for process in self._processes if process.name.startswith(only) and not process.killed]
+        return [process for process in self._processes if of_group(process.name, only) and not process.killed]
 
     def _listen(self, phase: str, observer: Observer, *, until: float = math.inf) -> Iterator[None]:
         """Take in messages, yielding after each of them or a pause; checks the target in between."""
@@ -339,9 +344,8 @@ class Generators:
         """Add up the latest reports of the leading processes, once each has reported."""
         latest = {process.name: self._last.get(process.name) for process in self._named(self._leading)}
         known = [last for last in latest.values() if last is not None]
-        beside = [
-            last for name, last in self._last.items() if f"-{PRODUCE}-" in name and not name.startswith(self._leading)
-        ]
+        others = [name for name in self._last if f"-{PRODUCE}-" in name and not of_group(name, self._leading)]
+        beside = [self._last[name] for name in others]
         if len(known) == len(latest):
             self._history.append(
                 Progress(

@@ -159,6 +159,25 @@ def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
         assert (generators.last.attempted_beside, generators.last.failed_beside) == (20, 10)
 
 
+def test_a_load_beside_may_be_called_like_a_role() -> None:
+    """Of one called "producers" the records passed for the scenario's own, and more were sent than acknowledged."""
+    names, transport = ("producer-1", "producers-producer-1", "consumer2-consumer-1", "consumer-1"), Mock(lead_s=0.0)
+    transport.start.return_value = {name: Mock() for name in names}
+    with Generators({name: {} for name in names}, transport) as generators:
+        generators.follow("producer")
+        heard = transport.start.call_args.args[1]
+        for name in reversed(names):
+            heard(name, {"event": "progress", "at": time.monotonic(), "attempted": 10, "done": 10, "failed": 0})
+            heard(name, {"event": "result", "of": name})
+        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
+        for role in ("producer", "consumer"):
+            (result,) = generators.wait_for("result", 10, nothing, only=role)
+            assert result["of"] == f"{role}-1"
+            assert generators.done(role) == 10
+        assert generators.last is not None
+        assert (generators.last.attempted, generators.last.attempted_beside) == (10, 10)
+
+
 def test_one_slice_without_growth_is_not_the_end_of_a_warm_up() -> None:
     assert not has_stopped_growing([201, 572, 797, 800])
     assert has_stopped_growing([201, 4900, 4906, 4800])
