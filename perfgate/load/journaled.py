@@ -60,8 +60,8 @@ class JournaledGenerators:
         self._system = instructions
         self._spec, self._folder, self._observer = spec, folder, observer
         self._transport = transport
-        self._workers: Mapping[str, Mapping[str, object]] = {}
-        self._generators: Generators | None = None
+        self._workers: Requests
+        self._running: Generators
         self.start = 0.0
         """When the first record was due, in s on the monotonic clock."""
         self.end = 0.0
@@ -74,11 +74,11 @@ class JournaledGenerators:
         self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
         row = self._spec.scenario
         most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
-        self._generators = Generators(
+        self._running = Generators(
             {name: {**one, "history": str(self._folder), "most_s": most_s} for name, one in self._workers.items()},
             self._transport,
         )
-        self._generators.follow(PRODUCE)
+        self._running.follow(PRODUCE)
         return self
 
     def _consumers(self) -> Requests:
@@ -97,11 +97,6 @@ class JournaledGenerators:
     def __exit__(self, *_: object) -> None:
         self._running.__exit__()
 
-    @property
-    def _running(self) -> Generators:
-        assert self._generators is not None
-        return self._generators
-
     def begin(self) -> None:
         self._running.wait_for("ready", READY_TIMEOUT_S, self._observer)
         self.start = time.monotonic() + self._running.lead_s
@@ -115,30 +110,32 @@ class JournaledGenerators:
         self._running.kill(name)
 
     def leave(self, name: str) -> None:
-        self._running.tell_each([name], stop=True)
+        self._running.post(name, stop=True)
 
     def join(self, name: str) -> None:
-        self._running.tell_each([name], join=True)
+        self._running.post(name, join=True)
 
     def received(self, name: str) -> int:
-        return self._running.done_by([name])
+        return self._running.done(name)
 
     def rest_readers(self) -> None:
-        self._running.tell_each(self._first_group, rest=True)
+        for name in self._first_group:
+            self._running.post(name, rest=True)
 
     def wake_readers(self) -> None:
-        self._running.tell_each(self._first_group, rest=False)
+        for name in self._first_group:
+            self._running.post(name, rest=False)
 
     def slow_down(self, name: str, dwell_s: float) -> None:
-        self._running.tell_each([name], dwell_s=dwell_s)
+        self._running.post(name, dwell_s=dwell_s)
 
     def unread(self) -> int:
-        return self._running.done(PRODUCE) - self._running.done_by(self._first_group)
+        return self._running.done(PRODUCE) - sum(map(self._running.done, self._first_group))
 
     @property
-    def _first_group(self) -> frozenset[str]:
+    def _first_group(self) -> list[str]:
         consumers = self._spec.scenario.consumers
-        return frozenset(f"{CONSUME}-{n + 1}" for n in range(consumers.processes)) if consumers else frozenset()
+        return [f"{CONSUME}-{n + 1}" for n in range(consumers.processes)] if consumers else []
 
     def collect(self) -> None:
         self._transport.collect(self._folder)

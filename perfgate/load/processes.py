@@ -6,7 +6,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import linear_regression
 
@@ -177,12 +177,6 @@ class Generators:
         for process in self._named(only):
             process.channel.post(message)
 
-    def tell_each(self, names: Collection[str], **message: object) -> None:
-        """Send one message to each process of these names."""
-        for process in self._processes:
-            if process.name in names:
-                process.channel.post(message)
-
     def kill(self, name: str) -> None:
         """Kill the process of this name, whose end is then no failure of the load."""
         (process,) = (process for process in self._processes if process.name == name)
@@ -245,10 +239,6 @@ class Generators:
     def done(self, only: str) -> int:
         """How many records the processes of the group have reported as done."""
         return sum(last.done for name, last in self._last.items() if of_group(name, only))
-
-    def done_by(self, names: Collection[str]) -> int:
-        """How many records the processes of these names have reported as done."""
-        return sum(last.done for name, last in self._last.items() if name in names)
 
     def growth(self, opens: float, closes: float) -> float:
         """The rate in the second half of a window over that in the first; 1.0 where either had none."""
