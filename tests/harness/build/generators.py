@@ -1,8 +1,12 @@
 """Small processes that speak the protocol of generator processes, and the round they are started for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import Mock
 
-from perfgate.load.transport import LocalTransport
+from perfgate.load.processes import Generators
+from perfgate.load.transport import Heard, LocalTransport
 from perfgate.model import Load
 from perfgate.model.load import LoadSpec, Observer
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -52,3 +56,12 @@ def observer(edges: list[int]) -> Observer:
 def driver(script: str) -> LibrdkafkaDriver:
     """Return the driver with this script as its generator process."""
     return LibrdkafkaDriver(LocalTransport(("-c", script)))
+
+
+@contextmanager
+def processes(*names: str) -> Iterator[tuple[Generators, Heard]]:
+    """Generator processes of these names that are none, and what is called with what each of them says."""
+    transport = Mock(lead_s=0.0)
+    transport.start.return_value = {name: Mock() for name in names}
+    with Generators({name: {} for name in names}, transport) as generators:
+        yield generators, transport.start.call_args.args[1]

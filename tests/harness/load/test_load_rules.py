@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from perfgate.load.processes import Generators, has_grown, has_stopped_growing, is_even, is_steady
+from perfgate.load.processes import has_grown, has_stopped_growing, is_even, is_steady
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
@@ -27,8 +26,9 @@ from perfgate.model.histogram import (
     latency_metrics,
     merged,
 )
-from perfgate.model.load import Observer, Progress, Sent
+from perfgate.model.load import Progress, Sent
 from tests.harness.build import accounting, histogram, load_result, received, sent
+from tests.harness.build.generators import observer, processes
 
 CAPPED = Load(kind="capped", rate=1000.0)
 PACED = Load(kind="paced", rate=1000.0)
@@ -126,17 +126,14 @@ def test_partitions_that_are_not_there_yet_leave_an_even_rate() -> None:
 @pytest.mark.parametrize(("due", "after_s"), [(False, 1.0), (True, 3.0)])
 def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, after_s: float) -> None:
     """A fifth of the partitions stalls for 2 s; what was sent to them is acknowledged at once then."""
-    transport, start = Mock(lead_s=0.0), float(int(time.monotonic()) - 10)
-    transport.start.return_value = {"producer-1": Mock()}
-    with Generators({"producer-1": {}}, transport) as generators:
+    start = float(int(time.monotonic()) - 10)
+    with processes("producer-1") as (generators, heard):
         generators.follow("producer", due=due)
-        heard = transport.start.call_args.args[1]
         for eighth in range(40):
             done = 60 * eighth - (12 * eighth if eighth < 16 else 0)
             counts = {"attempted": 60 * eighth, "done": done, "failed": 0}
             heard("producer-1", {"event": "progress", "at": start + eighth / 8, **counts})
-        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
-        assert generators.warm_up(start, 1e6, nothing)
+        assert generators.warm_up(start, 1e6, observer([]))
         assert generators.last is not None
         assert generators.last.at - start == after_s
 
@@ -144,16 +141,12 @@ def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, 
 def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
     """A target's limit of failed sends saw those of the scenario's own load alone until the round was over."""
     names, moment = ("producer-1", "noisy-producer-1", "noisy-producer-2", "noisy-consumer-1"), time.monotonic()
-    transport = Mock(lead_s=0.0)
-    transport.start.return_value = {name: Mock() for name in names}
-    with Generators({name: {} for name in names}, transport) as generators:
+    with processes(*names) as (generators, heard):
         generators.follow("producer")
-        heard = transport.start.call_args.args[1]
         for name in reversed(names):
             failed = 5 if "noisy-producer" in name else 0
             heard(name, {"event": "progress", "at": moment, "attempted": 10, "done": 10 - failed, "failed": failed})
-        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
-        generators.listen_until(time.monotonic() + 0.3, "loading", nothing)
+        generators.listen_until(time.monotonic() + 0.3, "loading", observer([]))
         assert generators.last is not None
         assert (generators.last.attempted, generators.last.failed) == (10, 0)
         assert (generators.last.attempted_beside, generators.last.failed_beside) == (20, 10)
@@ -161,17 +154,14 @@ def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
 
 def test_a_load_beside_may_be_called_like_a_role() -> None:
     """Of one called "producers" the records passed for the scenario's own, and more were sent than acknowledged."""
-    names, transport = ("producer-1", "producers-producer-1", "consumer2-consumer-1", "consumer-1"), Mock(lead_s=0.0)
-    transport.start.return_value = {name: Mock() for name in names}
-    with Generators({name: {} for name in names}, transport) as generators:
+    names = ("producer-1", "producers-producer-1", "consumer2-consumer-1", "consumer-1")
+    with processes(*names) as (generators, heard):
         generators.follow("producer")
-        heard = transport.start.call_args.args[1]
         for name in reversed(names):
             heard(name, {"event": "progress", "at": time.monotonic(), "attempted": 10, "done": 10, "failed": 0})
             heard(name, {"event": "result", "of": name})
-        nothing = Observer(edge=Mock(), check=Mock(), progress=Mock(), written=Mock())
         for role in ("producer", "consumer"):
-            (result,) = generators.wait_for("result", 10, nothing, only=role)
+            (result,) = generators.wait_for("result", 10, observer([]), only=role)
             assert result["of"] == f"{role}-1"
             assert generators.done(role) == 10
         assert generators.last is not None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from perfgate.load import consuming
 from perfgate.load.consuming import Reader, Work
 from perfgate.load.engine import CATCH_UP_S, _drained_s
-from perfgate.load.processes import Generators, lag_of
+from perfgate.load.processes import lag_of
 from perfgate.load.schedule import Window
 from perfgate.measure.setup import cannot_work
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Scenario, settings
@@ -25,7 +25,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import consumers_of
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
-from tests.harness.build.generators import SPEC
+from tests.harness.build.generators import SPEC, observer, processes
 from tests.harness.load.test_clients import READS, Shelf, values
 
 CONSTANT = {"ms": 2.0, "sigma": 0.0, "per": "record", "pauses": False, "seed": 1}
@@ -129,14 +129,11 @@ def test_lag_is_of_the_window(reports: list[tuple[float, float]], most: float, g
 
 
 def test_lag_is_what_producers_have_done_and_each_group_has_not() -> None:
-    names, transport = ("consumer-1", "producer-1"), Mock(lead_s=0.0)
-    transport.start.return_value = {name: Mock() for name in names}
-    with Generators({name: {} for name in names}, transport) as generators:
+    with processes("consumer-1", "producer-1") as (generators, heard):
         generators.follow_lag(2)
-        heard = transport.start.call_args.args[1]
         for name, done in (("consumer-1", 1_500), ("producer-1", 1_000)):
             heard(name, {"event": "progress", "at": 5.0, "attempted": done, "done": done, "failed": 0})
-        generators.listen_until(time.monotonic() + 0.1, "measuring", Mock())
+        generators.listen_until(time.monotonic() + 0.3, "measuring", observer([]))
         lag = generators.lag(0.0, 10.0, 1.5)
     assert (lag.most, lag.drained_s) == (250.0, 1.5)
 
