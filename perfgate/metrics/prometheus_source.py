@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,19 +157,6 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
     return PrometheusSource(brokers=brokers, headers=headers, **stated)
 
 
-@dataclass(slots=True)
-class _Bracket:
-    """An open parenthesis: its function, and the longest look-back inside it (s)."""
-
-    function: str = ""
-    longest_s: float = 0.0
-    last_s: float = 0.0
-    """Look-back of the last operand, which a range or an offset behind it makes longer."""
-
-    def next_operand(self) -> None:
-        self.longest_s, self.last_s = max(self.longest_s, self.last_s), 0.0
-
-
 def looks_back_s(query: str) -> float:
     """Longest look-back of the expression in s: nested ranges and offsets add up; that of recording rules is not known.
 
@@ -177,29 +164,31 @@ def looks_back_s(query: str) -> float:
     """
     text = re.sub(r"\{[^}]*\}", "", NOT_READ.sub("", query))  # label values and comments may have brackets
     tokens = TOKEN.findall(text)
-    open_: list[_Bracket] = [_Bracket()]
-    for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
-        here = open_[-1]
+    return _longest_s(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False), None)
+
+
+def _longest_s(tokens: Iterator[tuple[str, str, str]], function: str | None) -> float:
+    """Longest look-back up to the closing bracket (s); `tokens`: each between the ones before and after it.
+
+    `function` opened the bracket; None: there is none.
+    """
+    longest_s = last_s = 0.0  # the latter of the last operand, which a range or an offset behind it makes longer
+    for before, token, after in tokens:
         if token == "@":
             raise ConfigurationError("[prometheus] query: @ asks for one moment, not for that of the window")
+        if token == ")" and function is not None:
+            break
         if token == "(":
-            open_.append(_Bracket(before.lower()))
-        elif token == ")" and len(open_) > 1:
-            here.next_operand()
-            open_.pop()
-            open_[-1].next_operand()
-            open_[-1].last_s = here.longest_s
+            longest_s, last_s = max(longest_s, last_s), _longest_s(tokens, before.lower())
         elif token.startswith("["):
             span, subquery, _ = token.strip("[]").partition(":")
-            if subquery or here.function not in OF_LAST_TWO:
-                here.last_s += _span_s(span)
+            if subquery or function not in OF_LAST_TWO:
+                last_s += _span_s(span)
         elif _is_offset(token, after):
-            here.last_s += _span_s(after)
+            last_s += _span_s(after)
         elif not _is_offset(before, token):
-            here.next_operand()
-    for one in open_:
-        one.next_operand()
-    return max(one.longest_s for one in open_)
+            longest_s, last_s = max(longest_s, last_s), 0.0
+    return max(longest_s, last_s)
 
 
 def duration_s(text: str) -> float:
