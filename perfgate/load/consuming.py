@@ -66,7 +66,11 @@ class Receipts:
         """
         own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
         if self._journal:
-            self._note(headers, partitions, offsets, own, heard)
+            rows = np.zeros(len(headers), RECEIPT)
+            rows["at"], rows["offset"], rows["partition"] = heard, offsets, partitions
+            rows["sequence"] = headers["sequence"].astype(np.int64)
+            rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
+            self._journal.write(rows)
         kept = np.flatnonzero(own)
         self.foreign += len(headers) - len(kept)
         if not len(kept):
@@ -100,22 +104,6 @@ class Receipts:
             "received_in_window": self.received_in_window,
             "received_bytes_in_window": self.received_bytes_in_window,
         }
-
-    def _note(
-        self,
-        headers: npt.NDArray[np.void],
-        partitions: Numbers,
-        offsets: Numbers,
-        own: npt.NDArray[np.bool_],
-        heard: Moments,
-    ) -> None:
-        rows = np.zeros(len(headers), RECEIPT)
-        rows["at"] = heard
-        rows["offset"], rows["partition"] = offsets, partitions
-        rows["sequence"] = headers["sequence"].astype(np.int64)
-        rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
-        assert self._journal is not None
-        self._journal.write(rows)
 
     def _check_lengths(self, sizes: Sizes, producers: Numbers, sequences: Numbers, lengths: Numbers) -> None:
         """Count records of another length than their number says: lengths follow one another as the rows do."""

@@ -112,11 +112,6 @@ def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float
     return Payload(kind="text", ratio=round(nearest, 2)) if min(nearest, ratio) >= LEAST_TEXT_RATIO else Payload()
 
 
-def producers_of(stated: int) -> int:
-    """Return how many producers are made where a file states so many."""
-    return max(1, min(stated, MOST_PRODUCERS))
-
-
 def members_of(stated: int, partitions: int) -> int:
     """Return how many members a group has where a file states so many: no more than a topic has partitions.
 

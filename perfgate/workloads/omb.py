@@ -25,13 +25,13 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.sizes import LEAST_BYTES, Sizes
 from perfgate.model.structured import strict, structured
 from perfgate.workloads.imported import (
+    MOST_PRODUCERS,
     MOST_TEXT_RATIO,
     Dictionary,
     Workload,
     members_of,
     name_of,
     payload_of,
-    producers_of,
     sized,
     sizes_of,
     told_topics,
@@ -132,7 +132,7 @@ class _Made:
             producer=driver.producer,
             record_bytes=self.record_bytes,
             load=self.load,
-            threads=producers_of(file.topics * file.producersPerTopic),
+            threads=max(1, min(file.topics * file.producersPerTopic, MOST_PRODUCERS)),
             payload=self.payload,
             sizes=self.sizes,
             keys=Keys() if file.keyDistributor == "NO_KEY" else Keys(kind="set", count=KEYS),
