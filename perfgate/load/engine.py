@@ -219,14 +219,14 @@ class SuiteEngine:
                 )
                 for side in specs
             }
-        found = {}
+        loads = {}
         for side, sent in results.items():
             active = sum(turn.closes - turn.starts for turn in own[side])
             window_s = sum(turn.closes - turn.opens for turn in own[side])
             share = active / (own[side][-1].closes - own[side][0].starts)
             result = _load_result(sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, share=share)
-            found[side] = replace(result, wake_delay_p99_ms=woken_ms)
-        return found, {side: _late(turns, side, sent) for side, sent in results.items()}
+            loads[side] = replace(result, wake_delay_p99_ms=woken_ms)
+        return loads, {side: _late(turns, side, sent) for side, sent in results.items()}
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
         """Write the scenario's backlog into its topic.

@@ -72,8 +72,8 @@ class JournaledGenerators:
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
-        row = self._spec.scenario
-        most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
+        scenario = self._spec.scenario
+        most_s = MOST_S + (scenario.fault.hold_s if isinstance(scenario, FaultScenario) else 0.0)
         self._running = Generators(
             {name: {**one, "history": str(self._folder), "most_s": most_s} for name, one in self._workers.items()},
             self._transport,
@@ -83,15 +83,15 @@ class JournaledGenerators:
 
     def _consumers(self) -> Requests:
         """Instructions of the consumers, and of those that wait until they are to join."""
-        row, places = self._spec.scenario, joining(self._spec.scenario)
-        if not places or row.consumers is None:
+        scenario, consumers = self._spec.scenario, self._spec.scenario.consumers
+        places = joining(scenario)
+        if not places or consumers is None:
             return self._system.consumers_of(self._spec)
-        first, each = row.consumers.processes, row.consumers.threads
-        more = replace(row, consumers=replace(row.consumers, processes=first + len(places)))
+        first = consumers.processes
+        more = replace(scenario, consumers=replace(consumers, processes=first + len(places)))
         workers = self._system.consumers_of(replace(self._spec, scenario=more))
         for number, place in enumerate(places, first):
-            late = {"joins_later": True, "place": place * each}
-            workers[f"{CONSUME}-{number + 1}"] |= late
+            workers[f"{CONSUME}-{number + 1}"] |= {"joins_later": True, "place": place * consumers.threads}
         return workers
 
     def __exit__(self, *_: object) -> None:
@@ -180,31 +180,31 @@ def load_flaws(
     Of a full buffer outages are not flawed: a partition that took nothing filled it. Nor where records are missing at
     the load's end, but for the time in which they were due.
     """
-    found: list[Doubt] = []
+    flaws: list[Doubt] = []
     if blocked := sum(result["pushback_s"] for result in sent):
         text = (
             f"the producers' buffers were full for {blocked:.1f} s, which hides what the outage cost: raise "
             f"{' and '.join(instructions.buffer_settings)} to what is sent in twice the outage"
         )
-        found += but_outages("full buffer", "brokers", text)
+        flaws += but_outages("full buffer", "brokers", text)
     if unsent := sum(max(0, result["unsent"]) for result in sent):
         text = f"{unsent:,} records of the schedule were never handed over"
         due_s = max(result["unsent"] for result in sent) * len(sent) / scenario.load.rate
-        found += but_outages(LATE, "brokers" if blocked else "load", text, 0.0 if blocked else due_s)
+        flaws += but_outages(LATE, "brokers" if blocked else "load", text, 0.0 if blocked else due_s)
     if beyond := sum(max(0, -result["unsent"]) for result in sent):
         text = f"{beyond:,} records were sent after the load's end, of which a generator process heard too late"
-        found.append(Doubt(kind=LATE, whose="load", text=text))
+        flaws.append(Doubt(kind=LATE, whose="load", text=text))
     if corrupt := sum(result["corrupt"] for result in read):
         text = f"the consumers were given {corrupt:,} records whose content is not what was sent"
-        found.append(Doubt(kind=FAILED, whose="brokers", text=text))
+        flaws.append(Doubt(kind=FAILED, whose="brokers", text=text))
     if foreign := sum(result["foreign"] for result in read):
         text = f"the consumers were given {foreign:,} records that are not of this run"
-        found.append(Doubt(kind="foreign", whose="unknown", text=text))
+        flaws.append(Doubt(kind="foreign", whose="unknown", text=text))
     if missed := sum(result["missed"] for result in read):
         text = f"the consumers were given {missed:,} records less than the log holds"
         kept = instructions.keeps_what_was_read(scenario)
-        found.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
-    return found
+        flaws.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
+    return flaws
 
 
 def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
@@ -236,9 +236,9 @@ def read_everything(
     LogUnreadError when it does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    row = replace(spec.scenario, consumers=Consumers(membership="assigned"))
-    (worker,) = instructions.consumers_of(replace(spec, scenario=row)).values()
-    records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * row.record_bytes / READ_BYTES_PER_S
+    scenario = replace(spec.scenario, consumers=Consumers(membership="assigned"))
+    (worker,) = instructions.consumers_of(replace(spec, scenario=scenario)).values()
+    records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * scenario.record_bytes / READ_BYTES_PER_S
     once = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
     with Generators({CONSUME: once}) as generators:
         generators.follow(CONSUME)
@@ -247,8 +247,8 @@ def read_everything(
         whole = generators.wait_for_read(records, timeout_s, observer)
     rows = read_journal(receipts_path(folder, 0), RECEIPT)
     reached = [_reached(rows[rows["partition"] == n], whole=bool(worker["followed"])) for n in range(len(ends))]
-    if not whole or any(here < end for here, end in zip(reached, ends, strict=True)):
-        short = [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
+    short = [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
+    if short or not whole:
         raise LogUnreadError(
             f"the final read did not reach the end of the log within {timeout_s:.0f} s: "
             + ", ".join(f"partition {number} {here:,} of {end:,}" for number, here, end in short),
