@@ -159,6 +159,9 @@ def _host(table: dict[str, Any], number: int, where: str, top: _Top) -> LoadHost
 def _host_faults(host: LoadHost, top: _Top) -> Iterator[str]:
     if not NAME.fullmatch(host.name):
         yield f"name = {host.name!r} must be letters, digits, '.', '_' and '-'"
+    if bool(host.zone) is not bool(top.brokers_zone):
+        lacks, has = ("zone", "brokers_zone") if top.brokers_zone else ("brokers_zone", "zone")
+        yield f"the file states {has} and lacks {lacks}: state where the brokers are and where each host is, or neither"
     given = [key for key, value in shallow(host).items() if value not in ("", (), False, None)]
     if top.scheduler:
         if more := [key for key in given if key not in ("name", "zone")]:
@@ -179,9 +182,6 @@ def _host_faults(host: LoadHost, top: _Top) -> Iterator[str]:
     for option in host.ssh_options:
         if not re.fullmatch(r"[A-Za-z]+[= ].+", option):
             yield f'ssh_options: {option!r} must read like "ProxyJump=bastion"'
-    if bool(host.zone) is not bool(top.brokers_zone):
-        lacks, has = ("zone", "brokers_zone") if top.brokers_zone else ("brokers_zone", "zone")
-        yield f"the file states {has} and lacks {lacks}: state where the brokers are and where each host is, or neither"
 
 
 def _faults(file: HostsFile) -> Iterator[str]:

@@ -88,6 +88,8 @@ def test_its_digest_is_of_what_it_says(tmp_path: Path) -> None:
         (ONE + 'zone = "az-1"\n', "states zone and lacks brokers_zone"),
         ('scheduler = "10.0.0.5:8786"\n' + AGENT, "scheduler = '10.0.0.5:8786' must be tcp://HOST:PORT"),
         ('scheduler = "tcp://10.0.0.5:8786"\n' + ONE, "has ssh, and the file a scheduler, whose workers the hosts are"),
+        (ZONED + 'scheduler = "tcp://10.0.0.5:8786"\n' + AGENT, "states brokers_zone and lacks zone"),
+        ('scheduler = "tcp://10.0.0.5:8786"\n' + AGENT + 'zone = "az-1"\n', "states zone and lacks brokers_zone"),
         ('scheduler = "tcp://10.0.0.5:8786"\nport = 1\n' + AGENT, "address and port are those of the run's own"),
     ],
 )
