@@ -193,7 +193,7 @@ class DaskTransport:
     so that a host reads what it wrote where it has a consumer."""
 
     def __init__(
-        self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER, zones: Zones | None = None
+        self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str], zones: Zones | None = None
     ) -> None:
         """`zones`: where the hosts are; None where that is not known, and they take every link through a proxy."""
         self.here, self.size, self._hosts, self._worker, self._zones = here, len(hosts), hosts, worker, zones
