@@ -34,47 +34,33 @@ def host_reports(
     names: dict[HostClock, list[str]] = {}
     for name, clock in clocks.items():
         names.setdefault(clock, []).append(name)
-    return tuple(
-        _report(clock, own, began, results, machines.get(clock.host), window_s, sends=sends)
-        for clock, own in names.items()
-    )
-
-
-def _report(
-    clock: HostClock,
-    names: list[str],
-    began: Mapping[str, float],
-    results: Mapping[str, Message],
-    machine: MachineUse | None,
-    window_s: float,
-    *,
-    sends: bool,
-) -> HostReport:
-    own = [results[name] for name in names if name in results]
-    sent = [result for result in own if "acked_in_window" in result]
-    pushed_back = [result["pushback_in_window_s"] / result["clients"] / window_s for result in sent]
-    delays = merged(result.get("schedule_delay", "") for result in sent)
-    late = delays.get_total_count()
-    return HostReport(
-        name=clock.host,
-        processes=len(names),
-        done_in_window=sum(result["acked_in_window"] for result in sent)
-        if sends
-        else sum(result["received_in_window"] for result in own),
-        done_by=len(sent) if sends else len(own),
-        cpu_cores=sum(result["cpu_cores"] for result in own),
-        latency_histogram=added(sent, "latency"),
-        clock_ahead_ms=clock.ahead_s * 1e3,
-        clock_bound_ms=clock.bound_s * 1e3,
-        clock_off_by_ms=clock.off_by_s * 1e3,
-        started_late_ms=(max(began[name] for name in names) + clock.used_s - clock.ahead_s) * 1e3,
-        busiest_thread_cores=max((result["busiest_thread_cores"] for result in own), default=0.0),
-        pushback_share=sum(pushed_back) / len(pushed_back) if pushed_back else 0.0,
-        schedule_delay_p99_ms=delays.get_value_at_percentile(99.0) / 1e3 if late else None,
-        machine=machine,
-        clock_stepped_ms=clock.stepped_s * 1e3,
-        time_service=clock.service,
-    )
+    reports = []
+    for clock, here in names.items():
+        own = [results[name] for name in here if name in results]
+        sent = [result for result in own if "acked_in_window" in result]
+        counted, count = (sent, "acked_in_window") if sends else (own, "received_in_window")
+        pushed_back = [result["pushback_in_window_s"] / result["clients"] / window_s for result in sent]
+        delays = merged(result.get("schedule_delay", "") for result in sent)
+        report = HostReport(
+            name=clock.host,
+            processes=len(here),
+            done_in_window=sum(result[count] for result in counted),
+            done_by=len(counted),
+            cpu_cores=sum(result["cpu_cores"] for result in own),
+            latency_histogram=added(sent, "latency"),
+            clock_ahead_ms=clock.ahead_s * 1e3,
+            clock_bound_ms=clock.bound_s * 1e3,
+            clock_off_by_ms=clock.off_by_s * 1e3,
+            started_late_ms=(max(began[name] for name in here) + clock.used_s - clock.ahead_s) * 1e3,
+            busiest_thread_cores=max((result["busiest_thread_cores"] for result in own), default=0.0),
+            pushback_share=sum(pushed_back) / len(pushed_back) if pushed_back else 0.0,
+            schedule_delay_p99_ms=delays.get_value_at_percentile(99.0) / 1e3 if delays.get_total_count() else None,
+            machine=machines.get(clock.host),
+            clock_stepped_ms=clock.stepped_s * 1e3,
+            time_service=clock.service,
+        )
+        reports.append(report)
+    return tuple(reports)
 
 
 def added(results: Sequence[Message], name: str) -> str:

@@ -153,7 +153,7 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         scenario=scenario,
         window_s=min(filter(None, (spec.durationMs / 1e3, lasts_s)), default=0.0),
         warmup_s=0.0,
-        notes=tuple(_notes(spec, topics, scenario, sizes, producer, consumer)),
+        notes=tuple(_notes(spec, topics, scenario, producer, consumer)),
     )
 
 
@@ -237,12 +237,7 @@ def _transaction_ms(spec: _Produce | None, where: str) -> float:
 
 
 def _notes(
-    spec: _Common,
-    topics: int,
-    scenario: Scenario,
-    sizes: list[tuple[int, int, float]],
-    producer: OfJava,
-    consumer: OfJava | None,
+    spec: _Common, topics: int, scenario: Scenario, producer: OfJava, consumer: OfJava | None
 ) -> Iterator[str]:
     """Yield a line for each value that is not carried over, or otherwise than Trogdor has it."""
     yield from told_topics("activeTopics", topics, scenario.topic)
