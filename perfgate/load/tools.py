@@ -33,8 +33,6 @@ class EndedError(LoadError):
 
 @dataclass
 class Tools:
-    """Processes of one official tool, each with its output in a file, and what the run observes meanwhile."""
-
     guard: Guard
     observer: Observer
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="kafka-perf-gate-")))
