@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import dask
 from distributed import Client
 
+from perfgate.host.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
 from perfgate.host.machine_use import boot_id
 from perfgate.load.agent import Agent, versions
-from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
 from perfgate.load.history import HostJournals
 from perfgate.load.hosts_file import Zones
 from perfgate.load.scheduler import (

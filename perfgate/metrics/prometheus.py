@@ -18,6 +18,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 from urllib3.util.ssl_ import create_urllib3_context
 
+from perfgate.host.clocks import DRIFT, Estimate
 from perfgate.host.ports import is_this_machine
 from perfgate.metrics.prometheus_source import OF_KAFKA, PRESETS, PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError
@@ -26,8 +27,8 @@ from perfgate.model.secret import Secret, redacted
 REQUEST_TIMEOUT_S = 10
 EXCHANGES, CLOSE_S = 3, 0.02
 """Of this many exchanges the one with the shortest round trip gives the clock, or the first that is this short."""
-MOVED_S, DRIFT = 0.25, 1e-3
-"""Less than this is no step of a clock; two that are slewed part by up to 1 ms/s (500 ppm each, adjtimex(2))."""
+MOVED_S = 0.25
+"""Less than this is no step of a clock, beside what two that are slewed part by."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,24 +37,11 @@ class Series:
     values: Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClockLook:
-    """Seconds by which Prometheus' clock was ahead of this machine's monotonic one at a moment, +- `bound_s`."""
-
-    at: float
-    ahead_s: float
-    bound_s: float = 0.0
-
-    def ahead_until(self, later: ClockLook, moment: float) -> float:
-        """Seconds by which it was ahead at a moment, had it drifted evenly from this look to the later one."""
-        share = (moment - self.at) / (later.at - self.at) if later.at > self.at else 0.0
-        return self.ahead_s + min(1.0, max(0.0, share)) * (later.ahead_s - self.ahead_s)
-
-    def moved_by(self, later: ClockLook) -> float:
-        """Seconds by which one of the two clocks was set between the looks; 0 when none certainly was."""
-        moved = later.ahead_s - self.ahead_s
-        even = self.bound_s + later.bound_s + MOVED_S + DRIFT * (later.at - self.at)
-        return moved if abs(moved) > even else 0.0
+def moved_by(before: Estimate, after: Estimate) -> float:
+    """Seconds by which one of the two clocks was set between these looks; 0 when none certainly was."""
+    moved = after.offset - before.offset
+    even = before.bound + after.bound + MOVED_S + 2 * DRIFT * (after.at - before.at)
+    return moved if abs(moved) > even else 0.0
 
 
 class Prometheus:
@@ -92,22 +80,22 @@ class Prometheus:
         other.source, other.exporter = source, source.preset
         return other
 
-    def look(self) -> ClockLook:
-        """Compare the clocks now. Raises ConfigurationError.
+    def look(self) -> Estimate:
+        """How far Prometheus' clock is ahead of this machine's monotonic one now. Raises ConfigurationError.
 
         A difference from this machine's wall clock that a round trip explains counts as none: time services keep clocks
         closer than a slow answer shows.
         """
-        found: list[ClockLook] = []
-        while len(found) < EXCHANGES and min((one.bound_s for one in found), default=1.0) > CLOSE_S:
+        looks: list[Estimate] = []
+        while len(looks) < EXCHANGES and min((look.bound for look in looks), default=1.0) > CLOSE_S:
             sent, wall_s = time.monotonic(), time.time() - time.monotonic()
             scalar = self._ask(lambda: self._client.custom_query("time()"), "time()")
             answered = time.monotonic()
             middle, bound_s = (sent + answered) / 2, (answered - sent) / 2
             ahead_s = float(scalar[1]) - middle
             ahead_s = ahead_s if abs(ahead_s - wall_s) > bound_s else wall_s
-            found.append(ClockLook(at=middle, ahead_s=ahead_s, bound_s=bound_s))
-        return min(found, key=lambda one: one.bound_s)
+            looks.append(Estimate(at=middle, offset=ahead_s, bound=bound_s))
+        return min(looks, key=lambda look: look.bound)
 
     def instant(self, query: str, at: float | None = None) -> list[Series]:
         """Return the series of an instant query: one pair each, or many for a range selector."""

@@ -10,9 +10,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from perfgate.host.clocks import Estimate, interpolated
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
-from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
+from perfgate.metrics.prometheus import Prometheus, Series, moved_by
 from perfgate.metrics.prometheus_source import OF_KAFKA, OWN_QUERY, PRESETS, Preset
 from perfgate.metrics.usage import CPU, OF_A_ROLE, Looks, OverTime, cpu_metrics, of_gauges, of_scrapes
 from perfgate.model.errors import ConfigurationError
@@ -69,7 +70,7 @@ class PrometheusSampler:
         self._brokers, self._role_of = brokers, role_of
         self._edges: list[float] = []
         """On this machine's monotonic clock."""
-        self._after: ClockLook | None = None
+        self._after: Estimate | None = None
         self.unavailable = ""
         """Why there are no metrics, once they were asked for."""
         self._answered = ""
@@ -83,7 +84,7 @@ class PrometheusSampler:
         interval_s = self._prometheus.scrape_interval_s()
 
         def reported() -> ByBroker:
-            closes = time.monotonic() + self._prometheus.first.ahead_s
+            closes = time.monotonic() + self._prometheus.first.offset
             found = self._by_broker(closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
             if missing := sorted(broker for broker in self._brokers if not any(found.get(broker, ()))):
                 raise Unavailable(_missing(missing))
@@ -156,12 +157,12 @@ class PrometheusSampler:
     def _there(self, moment: float) -> float:
         """Return a moment on Prometheus' clock. Raises Unavailable where that was set since before the round."""
         self._after = self._after or self._prometheus.look()
-        if moved_s := self._before.moved_by(self._after):
+        if moved_s := moved_by(self._before, self._after):
             raise Unavailable(
                 f"Prometheus' clock, or this machine's, was set by {abs(moved_s):.1f} s during the round: which of its "
                 "scrapes are of the window is not known (keep both clocks by a time service)"
             )
-        return moment + self._before.ahead_until(self._after, moment)
+        return moment + interpolated(self._before, self._after, moment).offset
 
     def _health(self, spans: Sequence[tuple[float, float]]) -> dict[str, float]:
         """The evidence over these spans; nothing where the Prometheus does not answer."""

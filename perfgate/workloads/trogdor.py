@@ -236,9 +236,7 @@ def _transaction_ms(spec: _Produce | None, where: str) -> float:
     return min(max(open_ms, 1.0), float(MOST_TRANSACTION_MS))
 
 
-def _notes(
-    spec: _Common, topics: int, scenario: Scenario, producer: OfJava, consumer: OfJava | None
-) -> Iterator[str]:
+def _notes(spec: _Common, topics: int, scenario: Scenario, producer: OfJava, consumer: OfJava | None) -> Iterator[str]:
     """Yield a line for each value that is not carried over, or otherwise than Trogdor has it."""
     yield from told_topics("activeTopics", topics, scenario.topic)
     if stated := [key for key in TARGETS if getattr(spec, key, None)]:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.metrics.prometheus import ClockLook, Series
+from perfgate.host.clocks import Estimate
+from perfgate.metrics.prometheus import Series
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build.prometheus import KAFKA, Scraped, sampled
 
@@ -12,11 +13,11 @@ from tests.harness.build.prometheus import KAFKA, Scraped, sampled
 class Stepped(Scraped):
     """A Prometheus whose clock stands at the second number, against this machine's, in each look."""
 
-    def __init__(self, *looks: ClockLook | None) -> None:
+    def __init__(self, *looks: Estimate | None) -> None:
         super().__init__(*KAFKA)
-        self._looks, self.first, self.at = list(looks), ClockLook(at=-3600.0, ahead_s=0.0), list[float]()
+        self._looks, self.first, self.at = list(looks), Estimate(at=-3600.0, offset=0.0, bound=0.0), list[float]()
 
-    def look(self) -> ClockLook:
+    def look(self) -> Estimate:
         if (one := self._looks.pop(0)) is None:
             raise ConfigurationError("Prometheus http://p: no answer")
         return one
@@ -26,8 +27,8 @@ class Stepped(Scraped):
         return super().instant(query, at)
 
 
-def looked(at: float, ahead_s: float, bound_s: float = 0.01) -> ClockLook:
-    return ClockLook(at=at, ahead_s=ahead_s, bound_s=bound_s)
+def looked(at: float, ahead_s: float, bound_s: float = 0.01) -> Estimate:
+    return Estimate(at, ahead_s, bound_s)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,7 @@ def looked(at: float, ahead_s: float, bound_s: float = 0.01) -> ClockLook:
         ((None, looked(25, 30.0)), "was set by 30.0 s"),
     ],
 )
-def test_a_clock_that_is_set_during_a_round_makes_its_cpu_unknown(
-    looks: tuple[ClockLook | None, ...], why: str
-) -> None:
+def test_a_clock_that_is_set_during_a_round_makes_its_cpu_unknown(looks: tuple[Estimate | None, ...], why: str) -> None:
     """The offset was taken once: after a step every window lay off its load, and the CPU of idle brokers was green."""
     prometheus: Any = Stepped(*looks)
     found, said = sampled(prometheus)

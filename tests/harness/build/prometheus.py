@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
-from perfgate.metrics.prometheus import ClockLook, Series
+from perfgate.host.clocks import Estimate
+from perfgate.metrics.prometheus import Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
 
-SAME_CLOCK = ClockLook(at=0.0, ahead_s=0.0)
+SAME_CLOCK = Estimate(at=0.0, offset=0.0, bound=0.0)
 """Prometheus' clock shows what this machine's monotonic one does."""
 
 
@@ -21,7 +22,7 @@ class Scraped:
         self._now = 0.0
         self.asked: list[str] = []
 
-    def look(self) -> ClockLook:
+    def look(self) -> Estimate:
         return SAME_CLOCK
 
     def instant(self, query: str, at: float) -> list[Series]:

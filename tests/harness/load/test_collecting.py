@@ -13,11 +13,11 @@ from unittest.mock import MagicMock, Mock
 import numpy as np
 import pytest
 
+from perfgate.host.clocks import Estimate
 from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
 from perfgate.load import history as collecting
 from perfgate.load import journaled
 from perfgate.load.agent import Agent
-from perfgate.load.clocks import Estimate
 from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal, receipts_path
 from perfgate.load.instructions import Requests
 from perfgate.load.journaled import load_flaws, not_whole

@@ -19,7 +19,6 @@ from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown, growth, growth_of_cores
 from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.measure.faults.outage import Times
-from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.metrics.samplers import Samplers
@@ -34,6 +33,7 @@ from tests.harness.build import threshold
 from tests.harness.build.benches import bench_of
 from tests.harness.build.faults import END, FAULT, START, faulty, history, one_fault
 from tests.harness.build.generators import SPEC
+from tests.harness.build.prometheus import SAME_CLOCK
 
 LASTS = 36.0
 LEVEL = threshold(THROUGHOUT, 5.0, tolerance=0.5, name="kill-leader")
@@ -164,7 +164,7 @@ def test_what_the_source_did_not_tell_this_time_is_not_green(monkeypatch: pytest
     (one,) = found.rounds
     without_cpu = {name: value for name, value in one.metrics.items() if name != "cpu_per_record_growth"}
     away = Mock(source=PrometheusSource(url="http://p"))
-    away.look.return_value = ClockLook(at=0.0, ahead_s=0.0)
+    away.look.return_value = SAME_CLOCK
     away.instant.side_effect = ConfigurationError("Prometheus http://p: no answer")
     sampler = Samplers([PrometheusSampler(away, {1: "one:9092"})])
     for at in (0.0, 10.0, 10.0, 10.0 + LASTS):

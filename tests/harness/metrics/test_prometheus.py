@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from perfgate.fixtures.wiring_kafka import exporters_usage
 from perfgate.metrics.health import EVIDENCE, increase
-from perfgate.metrics.prometheus import Prometheus, Series
+from perfgate.metrics.prometheus import Prometheus, Series, moved_by
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -173,7 +173,7 @@ def test_an_authority_that_other_clients_take_is_taken(secured: tuple[str, Path]
 def ahead_of_wall_s(prometheus: Prometheus) -> float:
     import time
 
-    return prometheus.first.ahead_s + time.monotonic() - time.time()
+    return prometheus.first.offset + time.monotonic() - time.time()
 
 
 def test_the_clocks_offset_is_measured(server: str) -> None:
@@ -354,7 +354,7 @@ def test_a_step_of_this_machines_wall_clock_moves_no_window(
     wall = time.time
     answers.ahead_s -= 60  # the server's own clock goes on
     monkeypatch.setattr(time, "time", lambda: wall() + 60)
-    assert prometheus.first.moved_by(prometheus.look()) == 0.0
+    assert moved_by(prometheus.first, prometheus.look()) == 0.0
 
 
 def test_a_rate_over_several_windows_is_their_mean_and_a_count_their_sum() -> None:

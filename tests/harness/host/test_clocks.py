@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.clocks import DRIFT, Estimate, Exchange, Track, estimate, interpolated, off_by, stepped
+from perfgate.host.clocks import DRIFT, Estimate, Exchange, Track, estimate, interpolated, off_by, stepped
 
 DELAYS = st.floats(0, 10)
 MOMENTS = st.floats(0, 1e6)
