@@ -28,7 +28,8 @@ def host_reports(
 ) -> tuple[HostReport, ...]:
     """Return a report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
-    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result.
+    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result,
+    one that ended before the window (a consumer that left its group) no use of CPU.
     """
     sends = any("acked_in_window" in result for result in results.values())
     names: dict[HostClock, list[str]] = {}
@@ -46,13 +47,13 @@ def host_reports(
             processes=len(here),
             done_in_window=sum(result[count] for result in counted),
             done_by=len(counted),
-            cpu_cores=sum(result["cpu_cores"] for result in own),
+            cpu_cores=sum(result.get("cpu_cores", 0.0) for result in own),
             latency_histogram=added(sent, "latency"),
             clock_ahead_ms=clock.ahead_s * 1e3,
             clock_bound_ms=clock.bound_s * 1e3,
             clock_off_by_ms=clock.off_by_s * 1e3,
             started_late_ms=(max(began[name] for name in here) + clock.used_s - clock.ahead_s) * 1e3,
-            busiest_thread_cores=max((result["busiest_thread_cores"] for result in own), default=0.0),
+            busiest_thread_cores=max((result.get("busiest_thread_cores", 0.0) for result in own), default=0.0),
             pushback_share=sum(pushed_back) / len(pushed_back) if pushed_back else 0.0,
             schedule_delay_p99_ms=delays.get_value_at_percentile(99.0) / 1e3 if delays.get_total_count() else None,
             machine=machines.get(clock.host),

@@ -4,6 +4,8 @@ from dataclasses import fields
 from typing import Any
 
 from perfgate.load.engine import _load_result
+from perfgate.load.host_reports import host_reports
+from perfgate.load.transport import HostClock
 
 PROCESS = {"cpu_cores": 0.5, "busiest_thread_cores": 0.4, "rss_mib": 80.0, "failed": {}, "errors": {}, "clients": 1}
 SENT = {
@@ -51,3 +53,13 @@ def test_each_group_has_counts_of_its_own() -> None:
     assert added is not None
     assert added.by_group == [(3, 30), (7, 70), (11, 110)]
     assert (added.received, added.received_in_window) == (21, 210)
+
+
+def test_a_consumer_that_left_before_the_window_used_no_cpu_in_it() -> None:
+    """Over load hosts the result of a member that left its group ended the run in a traceback."""
+    clock = HostClock("host-1", ahead_s=0.0, bound_s=0.0, used_s=0.0, off_by_s=0.0)
+    left = {name: value for name, value in RECEIVED.items() if not name.endswith(("_cores", "_mib"))}
+    results = {"consumer-1": RECEIVED, "consumer-2": left}
+    (report,) = host_reports(dict.fromkeys(results, clock), dict.fromkeys(results, 0.0), results, {}, window_s=1.0)
+    assert (report.processes, report.done_in_window) == (2, 4)
+    assert (report.cpu_cores, report.busiest_thread_cores) == (0.5, 0.4)
