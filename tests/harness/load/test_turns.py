@@ -1,17 +1,21 @@
-"""Schedules of two loads that take turns."""
+"""Turns of two loads: their schedules, and that what falls due just before one closes goes out."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.producing import chunk_of
-from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace, timetable
+from perfgate.load.schedule import LARGEST_GAP_S, SIDES, Window, now, pace, timetable
 from perfgate.model import KIB, Scenario, with_settings
 from perfgate.model.load import Pace
 from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import scenario
+from tests.harness.build.transactions import TRANSACTED, brokers, request, sender
 
 
 def paced(sides: list[Scenario], rate: float) -> Pace:
@@ -20,6 +24,9 @@ def paced(sides: list[Scenario], rate: float) -> Pace:
 
 
 PACE = paced([scenario(), scenario()], 10_000)
+GAP_S = 2.0
+"""A machine that does not let a thread run for longer loses a whole turn, which is no matter of the last record."""
+TURNS = [[at, at + 0.1, at + 0.4] for at in (0.0, 0.4 + GAP_S, 0.8 + 2 * GAP_S)]
 
 
 @given(st.lists(st.sampled_from(("ABBA", "BAAB")), min_size=1, max_size=6), st.floats(0, 1e6))
@@ -70,3 +77,26 @@ def test_the_buffers_of_all_clients_drain_in_the_gap(rate: float, few: int, many
     at, clients = paced(sides, rate), max(few, many)
     drained = clients * at.buffer_kib * KIB / (rate * sides[0].record_bytes)
     assert at.gap_s >= min(LARGEST_GAP_S, drained)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.012])
+def test_no_record_of_a_turn_is_given_up_because_its_thread_was_woken_late(
+    late_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 records/s, one every 3.3 ms."""
+    window = Window()
+    with brokers(1) as addresses:
+        told = request(replace(TRANSACTED, transaction_ms=0), addresses)
+        one = sender({**told, "turns": TURNS, "gap_s": GAP_S}, 0, window)
+        one.connect()
+        wait: Callable[[float], object] = one.client.wait
+
+        def woken_late(seconds: float) -> None:
+            wait(seconds)
+            time.sleep(late_s)
+
+        monkeypatch.setattr(one.client, "wait", woken_late)
+        one.run(now())
+    found = one.result()
+    assert found["unsent"] == 0
+    assert found["acked"] == found["attempted"] == pytest.approx(3 * 0.4 * 300, abs=3)
