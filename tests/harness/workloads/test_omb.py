@@ -355,7 +355,6 @@ def test_a_driver_that_is_refused(driver: dict[str, Any], words: str) -> None:
     assert "token" not in str(error.value)
 
 
-CARRIED = {"name", "topics", "partitionsPerTopic", "messageSize", "producerRate", "subscriptionsPerTopic"}
 KEYS = [one.name for one in fields(omb._File)]
 
 
@@ -376,7 +375,7 @@ KEYS = [one.name for one in fields(omb._File)]
 )
 def test_nothing_is_dropped_silently(stated: dict[str, Any]) -> None:
     """Each key that is stated is carried over as it is, or has a line."""
-    workload, told = made(**stated), set[str]()
+    workload = made(**stated)
     told = {note.partition(":")[0] for note in workload.notes}
     scenario = workload.scenario
     clients = {
