@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from perfgate.load.clients import LoadClientError, Moments, Rows, UnansweredError
-from perfgate.systems.kafka.load import clib, wire
+from perfgate.systems.kafka.client import wire
+from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.crowd import Crowd
 from tests.harness.build.fake_kafka import FakeKafka, fake_kafka
 

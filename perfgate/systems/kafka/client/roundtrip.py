@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import socket
 import statistics
-import struct
 import time
 
-from perfgate.host.ports import connect_ms, read_whole
+from perfgate.host.ports import connect_ms
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError
+from perfgate.systems.kafka.client import wire
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
-API_VERSIONS_KEY = 18
 SAMPLES, CLIENT_SAMPLES = 30, 15
 OF_CLIENTS = "DescribeCluster by a client, its security included"
 OF_CONNECTIONS = "a TCP connection to each broker; the median"
 TIMEOUT_S = 5
-# ApiVersions v0: the one request a broker answers before anything else, with no body.
-# Layout: https://kafka.apache.org/protocol (length, api_key, api_version, correlation_id, client_id).
-_CLIENT = b"kafka-perf-gate"
-_REQUEST = struct.pack(f">hhih{len(_CLIENT)}s", API_VERSIONS_KEY, 0, 1, len(_CLIENT), _CLIENT)
 
 
 def request_rtt_ms(host: str, port: int) -> float:
@@ -31,12 +26,17 @@ def request_rtt_ms(host: str, port: int) -> float:
 
     Raises BrokersFailedError when the broker does not answer.
     """
+    times, request = [], wire.api_versions(0)
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return statistics.median(_exchange(connection) for _ in range(SAMPLES)) * 1e3
+            for _ in range(SAMPLES):
+                begin = time.perf_counter()
+                wire.asked(connection, request)
+                times.append(time.perf_counter() - begin)
     except OSError as error:
         raise BrokersFailedError(f"no round trip to {host}:{port}: {error}", perhaps_late=True) from error
+    return statistics.median(times) * 1e3
 
 
 def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
@@ -60,10 +60,3 @@ def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
     admin = admin_client(bootstrap, client)
     reported = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
     return statistics.median(connect_ms(node.host, node.port) for node in reported.nodes)
-
-
-def _exchange(connection: socket.socket) -> float:
-    begin = time.perf_counter()
-    connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-    read_whole(connection, struct.unpack(">i", read_whole(connection, 4))[0])
-    return time.perf_counter() - begin

@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions, UnansweredError
 from perfgate.load.schedule import now
-from perfgate.systems.kafka.load import clib, wire
+from perfgate.systems.kafka.client import wire
+from perfgate.systems.kafka.load import clib
 
 PLAINTEXT = "plaintext"
 ANSWER_S = 15.0
@@ -131,10 +132,7 @@ class Crowd:
         for host, port in self._servers:
             try:
                 with socket.create_connection((host, port), ANSWER_S) as connection:
-                    connection.sendall(wire.metadata(0, self.topic))
-                    with connection.makefile("rb") as answer:
-                        (length,) = struct.unpack(">i", answer.read(4))
-                        return wire.topic_of(answer.read(length)[4:])
+                    return wire.topic_of(wire.asked(connection, wire.metadata(0, self.topic)))
             except (OSError, struct.error) as error:
                 reason = f"{host}:{port}: {error}"
         raise UnansweredError(f"no metadata of {self.topic.decode()}: {reason}", "_TRANSPORT")

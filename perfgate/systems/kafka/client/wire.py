@@ -1,4 +1,4 @@
-"""Requests and answers of Kafka's protocol as bytes: the few that a crowd of connections needs.
+"""Requests and answers of Kafka's protocol as bytes: the few that a crowd of connections and a round trip need.
 
 Sources: the protocol guide and the record format of Kafka's documentation. The versions are the oldest that brokers of
 4.x take (KIP-896), whose encoding has no tagged fields.
@@ -6,9 +6,12 @@ Sources: the protocol guide and the record format of Kafka's documentation. The 
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from perfgate.host.ports import read_whole
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = (0, 3), (1, 4), (3, 1), (18, 0)
 """Key and version of each request."""
@@ -59,6 +62,13 @@ def request(kind: tuple[int, int], correlation: int, body: bytes) -> bytes:
     """Return a request with its length in front."""
     head = struct.pack(">hhi", *kind, correlation) + text(CLIENT_ID)
     return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def asked(connection: socket.socket, message: bytes) -> bytes:
+    """Send a :func:`request`; return the body of its answer. Raises OSError."""
+    connection.sendall(message)
+    (length,) = struct.unpack(">i", read_whole(connection, 4))
+    return read_whole(connection, length)[4:]
 
 
 def batch_of(value: bytes, at_ms: int) -> bytes:
