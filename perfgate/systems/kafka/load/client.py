@@ -7,7 +7,7 @@ import json
 import os
 import select
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,18 +36,11 @@ class Client:
 
     NO_ANSWER = NO_ANSWER
 
-    def __init__(
-        self,
-        kind: int,
-        settings: Mapping[str, str],
-        topics: Sequence[str],
-        on_stats: Callable[[dict[str, Any]], None] | None = None,
-    ) -> None:
+    def __init__(self, kind: int, settings: Mapping[str, str], topics: Sequence[str]) -> None:
         """Raises LoadClientError with librdkafka's words when a setting is refused."""
         self.topics = [topic.encode() for topic in topics]
         self.each = 0
         """Partitions of each topic, once connected."""
-        self._told_stats = on_stats
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
         self.throttled_ms = 0
@@ -103,7 +96,8 @@ class Client:
         code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(found), METADATA_TIMEOUT_MS)
         if code:
             cause = "; ".join(self.errors.values())
-            reason = f"no metadata of {self.named}: {clib.error_text(code)} {cause}".rstrip()
+            more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""
+            reason = f"no metadata of {self.topics[0].decode()}{more}: {clib.error_text(code)} {cause}".rstrip()
             raise _failed(reason, code)
         there = [found.contents.topics[number] for number in range(found.contents.topic_cnt)]
         known = {topic.name: (topic.err, topic.partition_cnt) for topic in there}
@@ -119,12 +113,6 @@ class Client:
         """Number the partitions of all topics in one row, as many of each."""
         self.each = partitions // len(self.topics)
         self._first = (np.argsort(np.array(self.topic_handles, np.uint64)) * self.each).astype(np.int32)
-
-    @property
-    def named(self) -> str:
-        """The topics, for a person."""
-        more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""
-        return self.topics[0].decode() + more
 
     def place_of(self, partition: int) -> tuple[int, int]:
         """Return the topic's index, and the partition's number in it, of a partition of all."""
@@ -168,6 +156,8 @@ class Client:
         self.note_error(code, text.decode())
 
     def _on_stats(self, _handle: int, text: int, size: int, _opaque: int) -> int:
-        if self._told_stats is not None:
-            self._told_stats(json.loads(ctypes.string_at(text, size)))
+        self._take_stats(json.loads(ctypes.string_at(text, size)))
         return 0
+
+    def _take_stats(self, statistics: dict[str, Any]) -> None:
+        """Do nothing; a consumer counts its fetches."""

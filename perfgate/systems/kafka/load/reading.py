@@ -32,9 +32,9 @@ class Consumer(Client):
         assigned: Sequence[int] | None,
         counts: Callable[[], bool],
         *,
-        stores: bool = False,
-        commit_records: int = 0,
-        most: int = BATCH,
+        stores: bool,
+        commit_records: int,
+        most: int,
     ) -> None:
         """`assigned`: partitions; None: those that its group gives. `counts`: whether the window is open.
 
@@ -51,15 +51,15 @@ class Consumer(Client):
         """The position behind the last record taken of each partition, as long as it is not marked as done."""
         self._uncommitted = self._taken = 0
         own = {"enable.auto.offset.store": "false"} if stores else {}
-        super().__init__(clib.CONSUMER, {**settings, **own}, topics, on_stats=self._take_stats)
+        super().__init__(clib.CONSUMER, {**settings, **own}, topics)
 
     def connect(self, partitions: int) -> None:
         super().connect(partitions)
         if self._assigned is not None:
-            with _Partitions(map(self._named, self._assigned), clib.OFFSET_BEGINNING) as own:
+            with _listed(map(self._place, self._assigned)) as own:
                 self._must(lib.rd_kafka_assign(self.handle, own), "assigning partitions")
             return
-        with _Partitions((topic, clib.PARTITION_UNASSIGNED) for topic in self.topics) as topics:
+        with _listed((topic, clib.PARTITION_UNASSIGNED, clib.OFFSET_INVALID) for topic in self.topics) as topics:
             self._must(lib.rd_kafka_subscribe(self.handle, topics), "subscribing")
 
     def assignment(self) -> int:
@@ -90,7 +90,7 @@ class Consumer(Client):
             self._must(turn(self.handle, partitions), "resting" if rests else "reading on")
 
     def rewind(self, partition: int) -> None:
-        with _Partitions([self._named(partition)], clib.OFFSET_BEGINNING) as partitions:
+        with _listed([self._place(partition)]) as partitions:
             error = lib.rd_kafka_seek_partitions(self.handle, partitions, SEEK_TIMEOUT_MS)
             if error or partitions.contents.elems[0].err:
                 reason = f"partition {partition} could not be read from its start again"
@@ -104,9 +104,9 @@ class Consumer(Client):
                 lib.rd_kafka_commit(self.handle, None, 0)
             lib.rd_kafka_consumer_close(self.handle)
 
-    def _named(self, partition: int) -> tuple[bytes, int]:
+    def _place(self, partition: int, offset: int = clib.OFFSET_BEGINNING) -> tuple[bytes, int, int]:
         topic, number = self.place_of(partition)
-        return self.topics[topic], number
+        return self.topics[topic], number, offset
 
     def _note(self, rows: Rows) -> None:
         for partition in np.unique(rows["partition"]).tolist():
@@ -115,9 +115,7 @@ class Consumer(Client):
 
     def _settle(self) -> None:
         """Mark what was taken as done; a partition that was taken away meanwhile is another member's."""
-        with _Partitions(map(self._named, self._done)) as done:
-            for place, position in enumerate(self._done.values()):
-                done.contents.elems[place].offset = position
+        with _listed(map(self._place, self._done, self._done.values())) as done:
             lib.rd_kafka_offsets_store(self.handle, done)
         self._done.clear()
         if self._commit_records:
@@ -148,19 +146,13 @@ class Consumer(Client):
             raise LoadClientError(f"{doing}: {clib.error_text(code)}")
 
 
-class _Partitions:
-    """librdkafka's list of partitions for one call."""
-
-    def __init__(self, partitions: Iterable[tuple[bytes, int]], offset: int | None = None) -> None:
-        """`partitions`: by topic and number."""
-        self._list = lib.rd_kafka_topic_partition_list_new(0)
-        for topic, partition in partitions:
-            added = lib.rd_kafka_topic_partition_list_add(self._list, topic, partition)
-            if offset is not None:
-                added.contents.offset = offset
-
-    def __enter__(self) -> Any:
-        return self._list
-
-    def __exit__(self, *_: object) -> None:
-        lib.rd_kafka_topic_partition_list_destroy(self._list)
+@contextmanager
+def _listed(places: Iterable[tuple[bytes, int, int]]) -> Iterator[Any]:
+    """Give librdkafka's list of partitions, by topic, number and offset, for one call."""
+    found = lib.rd_kafka_topic_partition_list_new(0)
+    try:
+        for topic, partition, offset in places:
+            lib.rd_kafka_topic_partition_list_add(found, topic, partition).contents.offset = offset
+        yield found
+    finally:
+        lib.rd_kafka_topic_partition_list_destroy(found)
