@@ -17,16 +17,15 @@ from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
 from perfgate.load.tools import ENGLISH, EndedError, ToolDriver, Tools, received_of, result_of
 from perfgate.model import MIB, ClusterSpec, Scenario
-from perfgate.model.changes import release_numbers
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.official import (
-    NEW_OPTIONS,
     ProducerOutput,
     ReadSoFar,
     by_hand,
     consumer_arguments,
     inexpressible,
+    new_options,
     parse_consumer,
     parse_producer,
     producer_arguments,
@@ -107,12 +106,13 @@ class JavaDriver(ToolDriver):
         scenario, rate = spec.scenario, self._rate(spec)
         clients = scenario.producers * scenario.threads
         seconds = spec.warmup_max_s + spec.window_s + TAIL_S
-        warmup = math.ceil(rate * spec.warmup_max_s) if release_numbers(self._version) >= NEW_OPTIONS else 0
+        asked = math.ceil(rate * seconds)
+        warmup = math.ceil(rate * spec.warmup_max_s) if new_options(self._version) else 0
         arguments = producer_arguments(
             scenario,
             version=self._version,
             topic=spec.topic,
-            records=math.ceil(rate * seconds),
+            records=asked,
             rate=scenario.load.rate / clients,
             warmup=warmup,
         )
@@ -140,7 +140,6 @@ class JavaDriver(ToolDriver):
         outputs += new
         if not usage or not lasted:
             raise _EndedEarly
-        asked = math.ceil(rate * seconds)
         sent = _sent(outputs, new, after - before, closed - opened, asked, scenario.record_bytes)
         return result_of(usage, started, opened, closed, sent=sent, received=None)
 
@@ -188,7 +187,7 @@ class JavaDriver(ToolDriver):
 
     def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
         """Arguments for the brokers' addresses and the log-in, which goes into a file, out of `ps`."""
-        new = release_numbers(self._version) >= NEW_OPTIONS
+        new = new_options(self._version)
         config = folder / "client.properties"
         settings = revealed(spec.security)
         if not new and old_option == "--producer.config":

@@ -16,9 +16,6 @@ from perfgate.load.tools import OutputError
 from perfgate.model import Scenario, with_settings
 from perfgate.model.changes import release_numbers
 
-NEW_OPTIONS = (4, 2, 0)
-"""From this release on: --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
-
 # Settings of this suite's producers (librdkafka's names) that the Java client calls otherwise, and what to multiply by.
 RENAMED = {
     "queue.buffering.max.kbytes": ("buffer.memory", 1024),
@@ -46,6 +43,11 @@ JAVA_DEFAULTS = {
 """In every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
 BY_HAND_S = 30.0
 """Duration of the command that repeats a scenario by hand, at the scenario's rate."""
+
+
+def new_options(version: str) -> bool:
+    """Whether this release has --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
+    return release_numbers(version) >= (4, 2)
 
 
 def java_settings(scenario: Scenario) -> dict[str, str]:
@@ -115,16 +117,16 @@ def producer_arguments(
         what += ["--payload-file", scenario.payload.path]
     else:
         what += ["--record-size", str(scenario.record_bytes)]
-    if warmup and release_numbers(version) >= NEW_OPTIONS:
+    if warmup:
         what += ["--warmup-records", str(warmup)]
     properties = [f"{name}={value}" for name, value in sorted(java_settings(scenario).items())]
-    flag = "--command-property" if release_numbers(version) >= NEW_OPTIONS else "--producer-props"
+    flag = "--command-property" if new_options(version) else "--producer-props"
     return [*what, flag, *properties]
 
 
 def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: str, records: int) -> list[str]:
     """ConsumerPerformance's arguments, without addresses and log-in."""
-    count = "--num-records" if release_numbers(version) >= NEW_OPTIONS else "--messages"
+    count = "--num-records" if new_options(version) else "--messages"
     return ["--topic", topic, "--group", group, count, str(records)]
 
 
@@ -143,14 +145,10 @@ def by_hand(scenario: Scenario) -> str:
     arguments = producer_arguments(
         scenario, version=version, topic="TOPIC", records=math.ceil(rate * BY_HAND_S), rate=rate
     )
-    new = release_numbers(version) >= NEW_OPTIONS
-    where = ["--bootstrap-server", "BROKERS"] if new else ["bootstrap.servers=BROKERS"]
-    command = (
-        ["kafka-producer-perf-test.sh", *where, *arguments]
-        if new
-        else ["kafka-producer-perf-test.sh", *arguments, *where]
-    )
-    return shlex.join(command) + (f"   # {clients} of these side by side" if clients > 1 else "")
+    servers = ["--bootstrap-server", "BROKERS"]
+    words = [*servers, *arguments] if new_options(version) else [*arguments, "bootstrap.servers=BROKERS"]
+    command = shlex.join(["kafka-producer-perf-test.sh", *words])
+    return f"{command}   # {clients} of these side by side" if clients > 1 else command
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
