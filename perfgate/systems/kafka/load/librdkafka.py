@@ -85,18 +85,15 @@ def producers_of(spec: LoadSpec) -> Requests:
             client["socket.timeout.ms"] = str(min(int(waits), int(client["transaction.timeout.ms"]) - 100))
     own = {
         **_common(spec, client),
-        **({"crowd": _share_of(scenario.crowd, scenario.producers)} if scenario.crowd else {}),
         "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
         "buffer_records": int(client["queue.buffering.max.messages"]),
         "compressed": client["compression.type"] != "none",
         "lingers": float(client["linger.ms"]) > 0,
     }
+    if crowd := scenario.crowd:  # one that does not divide is refused
+        processes = scenario.producers
+        own["crowd"] = {"connections": crowd.connections // processes, "idle": crowd.idle // processes}
     return producer_requests(spec, own, drain_s_of(scenario))
-
-
-def _share_of(crowd: Crowd, processes: int) -> dict[str, int]:
-    """Return the connections of one process; where they do not divide, each has as many as the first."""
-    return {"connections": -(-crowd.connections // processes), "idle": -(-crowd.idle // processes)}
 
 
 def consumers_of(spec: LoadSpec) -> Requests:
@@ -104,24 +101,26 @@ def consumers_of(spec: LoadSpec) -> Requests:
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
-    backlog = not scenario.load.sends
-    store = {
-        "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.in_all)),
-        "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.in_all)),
-    }
-    at_end = {"fetch.wait.max.ms": END_WAIT_MS} if backlog else {}
-    share = consumers.membership == "share"
-    # What a share group's brokers decide, its members may not set: where it begins, what is committed.
-    client = {**({} if share else {**dict(CONSUME_AS_JAVA), **store, **at_end}), **dict(consumers.config)}
+    backlog, share = not scenario.load.sends, consumers.membership == "share"
+    client: dict[str, str] = {}
+    if not share:  # what a share group's brokers decide, its members may not set: where it begins, what is committed
+        client |= dict(CONSUME_AS_JAVA)
+        client["queued.max.messages.kbytes"] = str(max(1024, STORE_KIB // scenario.topic.in_all))
+        client["queued.min.messages"] = str(max(1000, STORE_RECORDS // scenario.topic.in_all))
+        if backlog:
+            client["fetch.wait.max.ms"] = END_WAIT_MS
+    client |= dict(consumers.config)
     # Without commits an assigned consumer leaves no group behind.
-    client |= {"enable.auto.commit": "false"} if consumers.membership == "assigned" else {}
-    commits = consumers.commit_records
-    client |= {"enable.auto.commit": "false"} if commits else {}
-    client |= {} if share else {"statistics.interval.ms": str(STATISTICS_MS)}
-    client |= {"enable.partition.eof": "true"} if backlog else {}
+    if consumers.membership == "assigned" or consumers.commit_records:
+        client["enable.auto.commit"] = "false"
+    if not share:
+        client["statistics.interval.ms"] = str(STATISTICS_MS)
+    if backlog:
+        client["enable.partition.eof"] = "true"
 
     def own(group: str) -> dict[str, object]:
-        return {**_common(spec, {**client, "group.id": group}), "share": share, "commit_records": commits}
+        common = _common(spec, {**client, "group.id": group})
+        return {**common, "share": share, "commit_records": consumers.commit_records}
 
     return consumer_requests(spec, own, drain_s_of(scenario))
 
@@ -246,15 +245,13 @@ def _cannot_share(scenario: Scenario) -> str | None:
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:
         return "share consumers are those of the installed client alone"
-    return _no_share_consumer()
 
-
-def _no_share_consumer() -> str | None:
     import confluent_kafka  # few scenarios have share groups
 
-    if hasattr(confluent_kafka, "ShareConsumer"):
-        return None
-    return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {metadata.version(PACKAGE)} is installed"
+    if not hasattr(confluent_kafka, "ShareConsumer"):
+        here = metadata.version(PACKAGE)
+        return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {here} is installed"
+    return None
 
 
 class LibrdkafkaDriver(SuiteEngine):
