@@ -22,28 +22,19 @@ PRODUCER_DEFAULTS: Mapping[str, str] = {
 MOST_IN_FLIGHT = 5
 """With idempotence."""
 OF_JAVA: Mapping[str, tuple[str, int]] = {java: (name, factor) for name, (java, factor) in RENAMED.items() if factor}
-NOT_OF_LIBRDKAFKA = ("max.block.ms", "transactional.id")
-"""Of JAVA_PRODUCER_SETTINGS; a scenario that has transactions names its own."""
-CONSUMER: Mapping[str, str] = {
-    "check.crcs": "check.crcs",
-    "fetch.max.bytes": "fetch.max.bytes",
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "fetch.min.bytes": "fetch.min.bytes",
-    "group.protocol": "group.protocol",
-    "heartbeat.interval.ms": "heartbeat.interval.ms",
-    "isolation.level": "isolation.level",
-    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
-    "max.poll.interval.ms": "max.poll.interval.ms",
-    "session.timeout.ms": "session.timeout.ms",
-    "auto.commit.interval.ms": "auto.commit.interval.ms",
-}
+NOT_THE_SAME = ("max.block.ms", "receive.buffer.bytes", "send.buffer.bytes", "transactional.id")
+"""Of JAVA_PRODUCER_SETTINGS: librdkafka lacks them, calls them otherwise, or the scenario states them."""
+OF_CONSUMERS = """
+    auto.commit.interval.ms check.crcs fetch.max.bytes fetch.min.bytes group.protocol heartbeat.interval.ms
+    isolation.level max.partition.fetch.bytes max.poll.interval.ms session.timeout.ms
+"""
+CONSUMER: Mapping[str, str] = {name: name for name in OF_CONSUMERS.split()} | {"fetch.max.wait.ms": "fetch.wait.max.ms"}
 OF_THE_SUITE: Mapping[str, str] = {
     "auto.offset.reset": "consumers begin where the round's topic begins",
     "group.id": "each round has groups of its own",
     "enable.auto.commit": "what was read is committed every 5 s (auto.commit.interval.ms)",
     "bootstrap.servers": "the run's target says where the brokers are and how clients log in",
 }
-LOGS_IN = OF_THE_SUITE["bootstrap.servers"]
 NO_COUNTERPART = "librdkafka has no such setting"
 
 
@@ -68,7 +59,7 @@ def producer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str
         elif name.startswith("compression.") and name.endswith(".level"):
             if name.split(".")[1] == stated.get("compression.type"):
                 found["compression.level"] = value
-        elif name in JAVA_PRODUCER_SETTINGS and name not in (*NOT_OF_LIBRDKAFKA, *_named_otherwise()):
+        elif name in JAVA_PRODUCER_SETTINGS and name not in NOT_THE_SAME:
             found[name] = value
         else:
             _other(name, value, found, untaken)
@@ -105,13 +96,9 @@ def _other(name: str, value: str, found: dict[str, str], untaken: dict[str, str]
     elif known.treatment is Treatment.TRANSLATED and not connects(known.words) and not connects(name):
         found[known.words] = value.strip()
     elif known.treatment is Treatment.TRANSLATED:
-        untaken[name] = LOGS_IN
+        untaken[name] = OF_THE_SUITE["bootstrap.servers"]
     else:
         untaken[name] = NO_COUNTERPART if known.treatment is Treatment.SCENARIO else known.words
-
-
-def _named_otherwise() -> set[str]:
-    return {name for name, one in SETTINGS.items() if one.treatment is Treatment.TRANSLATED and one.words != name}
 
 
 def _number(name: str, value: str) -> int:

@@ -245,7 +245,6 @@ def _cannot_share(scenario: Scenario) -> str | None:
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:
         return "share consumers are those of the installed client alone"
-
     import confluent_kafka  # few scenarios have share groups
 
     if not hasattr(confluent_kafka, "ShareConsumer"):
