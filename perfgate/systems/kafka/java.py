@@ -23,7 +23,7 @@ from perfgate.model.pages import page
 from perfgate.model.secret import redacted
 
 if TYPE_CHECKING:
-    from jgo.env import Environment, LockedDependency
+    from jgo.env import Environment
 
 LOG4J_VERSION = "2.25.3"
 LOG4J = [f"org.apache.logging.log4j:{n}:{LOG4J_VERSION}" for n in ("log4j-api", "log4j-core", "log4j-slf4j-impl")]
@@ -32,6 +32,7 @@ KEPT = Path(__file__).with_name("jars.sha256")
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 MARKER = "verified-against-published-sha1"
 """A file beside jars that were."""
+OF_KAFKA = re.compile(r"(kafka-(clients|server|storage|metadata|raft|tools)|kafka_2\.13)-\d")
 CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
 """The jar that every distribution has, and whose name holds its version."""
 A_BUILD_IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
@@ -52,7 +53,9 @@ def kafka_jars(version: str) -> Jars:
     # kafka-clients is named because a transitive dependency may pull an older one in (seen: 3.9.1 into 4.3.1).
     kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools", "kafka-clients")]
     jars = resolved_jars(f"Kafka {version}", "+".join(kafka + LOG4J))
-    _refuse_mixed_versions(version, jars)
+    strays = [jar.name for jar in jars if OF_KAFKA.match(jar.name) and not jar.name.endswith(f"-{version}.jar")]
+    if strays:
+        raise ConfigurationError(f"Kafka {version} resolved with jars of another version: {', '.join(strays)}")
     return Jars(version=version, jars=jars)
 
 
@@ -60,17 +63,6 @@ def is_resolved(version: str) -> bool:
     """Whether the cache has this Kafka, verified, as a start without a network needs it."""
     verified = (cache_dir() / "jgo" / "envs" / "org" / "apache" / "kafka" / "kafka_2.13").glob(f"*/{MARKER}")
     return any(next(one.parent.glob(f"*/kafka-clients-{version}.jar"), None) for one in verified)
-
-
-def _refuse_mixed_versions(version: str, jars: tuple[Path, ...]) -> None:
-    strays = [
-        jar.name
-        for jar in jars
-        if re.match(r"(kafka-(clients|server|storage|metadata|raft|tools)|kafka_2\.13)-\d", jar.name)
-        and not jar.name.endswith(f"-{version}.jar")
-    ]
-    if strays:
-        raise ConfigurationError(f"Kafka {version} resolved with jars of another version: {', '.join(strays)}")
 
 
 def agent_jar(coordinates: str) -> Path:
@@ -128,7 +120,8 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
         marker = environment.path / MARKER
         if marker.exists():
             return
-        published = pool.map(lambda jar: _published(locked[jar.name], url), jars)
+        found = (locked[jar.name] for jar in jars)
+        published = pool.map(lambda dep: published_sha1(dep.groupId, dep.artifactId, dep.version, "", url), found)
         wrong = [jar.name for jar, sha1 in zip(jars, published, strict=True) if sha1 and sha1 != digest(jar, "sha1")]
     if wrong:
         raise ConfigurationError(
@@ -136,10 +129,6 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
             f"remove {environment.path} and the same files under ~/.m2 to fetch them again"
         )
     marker.touch()
-
-
-def _published(dep: LockedDependency, url: str) -> str:
-    return published_sha1(dep.groupId, dep.artifactId, dep.version, "", url)
 
 
 def kept_digests() -> dict[str, str]:
@@ -195,8 +184,7 @@ def digest_of_build(home: str) -> str:
 
 
 def _unpacked(archive: Path) -> Path:
-    with archive.open("rb") as stream:
-        target = cache_dir() / "builds" / hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+    target = cache_dir() / "builds" / digest(archive, "sha256")[:32]
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=target.parent, prefix="part-"))
