@@ -32,16 +32,9 @@ MOVE = JAVA.format(
     tools="org.apache.kafka.tools.reassign.ReassignPartitionsCommand kafka.admin.ReassignPartitionsCommand",
     arguments='--bootstrap-server "$bootstrap" --execute --reassignment-json-file <(echo "$moves")',
 )
-
-USER = JAVA.format(
+CONFIGURE = JAVA.format(
     tools="org.apache.kafka.tools.ConfigCommand kafka.admin.ConfigCommand",
-    arguments='--bootstrap-server "$bootstrap" --alter --entity-type users --entity-name "$user" '
-    '--add-config "$credential"',
-)
-QUOTA = JAVA.format(
-    tools="org.apache.kafka.tools.ConfigCommand kafka.admin.ConfigCommand",
-    arguments='--bootstrap-server "$bootstrap" --alter --entity-type clients --entity-name "$client" '
-    '--add-config "producer_byte_rate=$rate"',
+    arguments='--bootstrap-server "$bootstrap" --alter --entity-type "$kind" --entity-name "$name" --add-config "$set"',
 )
 METADATA = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
@@ -69,10 +62,10 @@ class KafkaTools(ABC):
 
     def add_user(self, user: str, credential: str) -> None:
         """Register a user by this SCRAM credential. Raises TargetError."""
-        self.run_script(USER, {"user": user, "credential": credential})
+        self.run_script(CONFIGURE, {"kind": "users", "name": user, "set": credential})
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
-        self.run_script(QUOTA, {"client": client_id, "rate": str(bytes_per_s)})
+        self.run_script(CONFIGURE, {"kind": "clients", "name": client_id, "set": f"producer_byte_rate={bytes_per_s}"})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         moves = [{"topic": topic, "partition": n, "replicas": list(ids)} for n, ids in enumerate(replicas)]
