@@ -56,6 +56,7 @@ JAAS_TOKEN = re.compile(
 )
 ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+OF_SCENARIOS = "scenarios state what producers and consumers do"
 READS_LIKE = 'property \'sasl.jaas.config\' does not read like: <login module> required username="..." password="...";'
 KEYTOOL_TIMEOUT_S = 60
 STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
@@ -90,8 +91,7 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
     """
     found: dict[str, str] = {}
     stores: dict[str, str] = {}
-    of_scenarios: list[str] = []
-    ignored: dict[str, list[str]] = {}
+    left_out: dict[str, list[str]] = {OF_SCENARIOS: []}
     for name, value in properties.items():
         known = SETTINGS.get(name)
         if known is None:
@@ -99,9 +99,9 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
                 f"property {name!r} is no setting of Kafka's clients; leave it out, or state what it is for in [client]"
             )
         if known.treatment is Treatment.SCENARIO:
-            of_scenarios.append(name)
+            left_out[OF_SCENARIOS].append(name)
         elif known.treatment is Treatment.IGNORED:
-            ignored.setdefault(known.words, []).append(name)
+            left_out.setdefault(known.words, []).append(name)
         elif known.treatment is Treatment.REFUSED:
             raise ConfigurationError(f"property {name!r} is not taken: {known.words}")
         elif ELSEWHERE.search(value):
@@ -118,14 +118,8 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
     if "sasl.oauthbearer.client.id" in found:
         found.setdefault("sasl.oauthbearer.method", "oidc")
     settings = {**found, **convert(stores)} if stores else found
-    notes = [f"{', '.join(of_scenarios)}: left out, scenarios state what producers and consumers do"]
-    return Translated(
-        settings,
-        (
-            *(notes if of_scenarios else ()),
-            *(f"{', '.join(names)}: left out, {why}" for why, names in ignored.items()),
-        ),
-    )
+    notes = tuple(f"{', '.join(names)}: left out, {why}" for why, names in left_out.items() if names)
+    return Translated(settings, notes)
 
 
 def _one(name: str, value: str) -> dict[str, str]:
@@ -198,12 +192,10 @@ def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
         if token is None:
             raise ConfigurationError(READS_LIKE)
         at = token.end()
-        for kind in ("mark", "word"):
-            if token[kind] is not None:
-                yield kind, token[kind]
-        for quoted in (token["double"], token["single"]):
-            if quoted is not None:
-                yield "text", ESCAPE.sub(_escaped, quoted)
+        if (kind := token.lastgroup) in ("mark", "word"):
+            yield kind, token[kind]
+        elif kind:
+            yield "text", ESCAPE.sub(_escaped, token[kind])
 
 
 def _escaped(found: re.Match[str]) -> str:
