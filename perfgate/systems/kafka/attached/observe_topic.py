@@ -11,19 +11,11 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from perfgate.model import KIB, MIB, Settings, settings
@@ -68,26 +60,124 @@ def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:
         refuse_other_clusters(described, str(answer(asked, "asking for the cluster").cluster_id))
     except TargetError as error:
         raise ConfigurationError(f"{described.name}: {error}") from error
-    found = _told(_described(admin, topic), described, topic, "Describe")
-    numbers = [partition.id for partition in found.partitions]
-    config = _told(_settings(admin, topic), described, topic, "DescribeConfigs")
-    begins, ends = (_offsets(admin, described, topic, numbers, spec) for spec in (OffsetSpec.earliest(), None))
-    if begins == ends:
-        raise ConfigurationError(f"{described.name}: topic {topic} holds no records: there is nothing to be like")
-    began = time.monotonic()
-    sample = _sampled(described, topic, begins, ends)
-    time.sleep(max(0.0, began + RATE_OVER_S - time.monotonic()))
-    later, over_s = _offsets(admin, described, topic, numbers), time.monotonic() - began
-    return ObservedTopic(
-        name=topic,
-        cluster=described.name,
-        partitions=len(numbers),
-        replication_factor=max(len(partition.replicas) for partition in found.partitions),
-        config=settings_that_matter(config),
-        rate=(sum(later.values()) - sum(ends.values())) / over_s,
-        rate_over_s=over_s,
-        sample=sample,
-    )
+    return _Topic(described, topic, admin).observed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic of described brokers, which `admin` asks."""
+
+    described: DescribedTarget
+    name: str
+    admin: AdminClient
+
+    def observed(self) -> ObservedTopic:
+        asked = self.admin.describe_topics(TopicCollection([self.name]), request_timeout=REQUEST_TIMEOUT_S)
+        partitions = self._answer(asked[self.name], "Describe").partitions
+        resource = ConfigResource(ResourceType.TOPIC, self.name)
+        settled = self.admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        config = self._answer(settled[resource], "DescribeConfigs")
+        numbers = [partition.id for partition in partitions]
+        begins, ends = self._offsets(numbers, OffsetSpec.earliest()), self._offsets(numbers, OffsetSpec.latest())
+        if begins == ends:
+            name = self.described.name
+            raise ConfigurationError(f"{name}: topic {self.name} holds no records: there is nothing to be like")
+        began = time.monotonic()
+        sample = self._sampled(begins, ends)
+        time.sleep(max(0.0, began + RATE_OVER_S - time.monotonic()))
+        later, over_s = self._offsets(numbers, OffsetSpec.latest()), time.monotonic() - began
+        return ObservedTopic(
+            name=self.name,
+            cluster=self.described.name,
+            partitions=len(numbers),
+            replication_factor=max(len(partition.replicas) for partition in partitions),
+            config=settings_that_matter(config),
+            rate=(sum(later.values()) - sum(ends.values())) / over_s,
+            rate_over_s=over_s,
+            sample=sample,
+        )
+
+    def _offsets(self, partitions: Sequence[int], spec: OffsetSpec) -> Offsets:
+        replies = self.admin.list_offsets(
+            {TopicPartition(self.name, number): spec for number in partitions},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {at.partition: self._answer(reply, "Describe").offset for at, reply in replies.items()}
+
+    def _answer(self, reply: Future[Any], permission: str) -> Any:
+        """Return the reply. Raises ConfigurationError: with the `permission` that lacks, where that is the cause."""
+        try:
+            return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
+        except KafkaException as error:
+            raise self._refusal(error.args[0], permission) from None
+        except TimeoutError:
+            raise self._error(f"no answer in {REQUEST_TIMEOUT_S} s") from None
+
+    def _refusal(self, error: KafkaError, permission: str) -> ConfigurationError:
+        cluster, topic = self.described.name, self.name
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return ConfigurationError(f"{cluster} has no topic {topic}, or does not let this user describe it")
+        if error.code() in DENIED:
+            user = dict(self.described.client).get("sasl.username", "this client")
+            return ConfigurationError(
+                f"{cluster} does not let {user} read what topic {topic} is like: it needs {permission}; grant it: "
+                f"kafka-acls --add --allow-principal User:{user} --operation {permission} --topic {topic}"
+            )
+        return self._error(redacted(error.str()))
+
+    def _error(self, words: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.described.name}: topic {self.name}: {words}")
+
+    def _sampled(self, begins: Offsets, ends: Offsets) -> SampledRecords:
+        """Read the newest records of each partition, as many of all as the bounds allow."""
+        held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
+        each = math.ceil(SAMPLE_RECORDS / len(held))
+        starts = [TopicPartition(self.name, number, max(begins[number], ends[number] - each)) for number in held]
+        seen: list[str] = []
+        log_in = {**revealed(dict(self.described.client)), "bootstrap.servers": self.described.bootstrap}
+        consumer = Consumer(
+            {
+                **with_tokens(log_in),
+                "log_level": "0",
+                # librdkafka wants one; with partitions assigned no client joins it
+                "group.id": f"{self.described.prefix}like",
+                "enable.auto.commit": "false",
+                "enable.auto.offset.store": "false",
+                "enable.partition.eof": "true",
+                "isolation.level": "read_uncommitted",  # a transaction that hangs would hold the sample up
+                "fetch.max.bytes": str(MIB),
+                "max.partition.fetch.bytes": str(MIB // 4),
+                "queued.max.messages.kbytes": str(4 * KIB),
+                "statistics.interval.ms": str(STATISTICS_MS),
+                "stats_cb": seen.append,
+            }
+        )
+        try:
+            consumer.assign(starts)
+            found = self._read(consumer, set(held))
+            before, deadline = len(seen), time.monotonic() + 4 * STATISTICS_MS / 1000
+            while len(seen) == before and time.monotonic() < deadline:
+                consumer.poll(STATISTICS_MS / 1000)  # what came last is in the next statistics
+            return replace(found, packed=packed(json.loads(seen[-1])) if seen else None)
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer, left: set[int]) -> SampledRecords:
+        found: list[tuple[Any, Any]] = []
+        size, deadline = 0, time.monotonic() + SAMPLE_S
+        while left and len(found) < SAMPLE_RECORDS and size < SAMPLE_BYTES and time.monotonic() < deadline:
+            for message in consumer.consume(min(500, SAMPLE_RECORDS - len(found)), timeout=0.5):
+                if (error := message.error()) is None:
+                    found.append((message.key(), message.value()))
+                    size += len(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left -= {message.partition()}
+                elif error.code() in DENIED:
+                    raise self._refusal(error, "Read")
+        if not found:
+            raise self._error(f"no record could be read within {SAMPLE_S:.0f} s")
+        return sampled_records(found)
 
 
 def settings_that_matter(config: Mapping[str, Any]) -> Settings:
@@ -123,113 +213,8 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
     )
 
 
-def _described(admin: AdminClient, topic: str) -> Future[Any]:
-    return admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic]
-
-
-def _settings(admin: AdminClient, topic: str) -> Future[Any]:
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    return admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
-
-
-def _offsets(
-    admin: AdminClient,
-    described: DescribedTarget,
-    topic: str,
-    partitions: Sequence[int],
-    spec: OffsetSpec | None = None,
-) -> Offsets:
-    wanted = {TopicPartition(topic, number): spec or OffsetSpec.latest() for number in partitions}
-    replies = admin.list_offsets(
-        wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
-    )
-    return {at.partition: _told(reply, described, topic, "Describe").offset for at, reply in replies.items()}
-
-
-def _told(reply: Future[Any], described: DescribedTarget, topic: str, permission: str) -> Any:
-    """Return the reply. Raises ConfigurationError: with the `permission` that lacks, where that is the cause."""
-    try:
-        return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
-    except KafkaException as error:
-        raise _refusal(error.args[0], described, topic, permission) from None
-    except TimeoutError:
-        raise ConfigurationError(f"{described.name}: topic {topic}: no answer in {REQUEST_TIMEOUT_S} s") from None
-
-
-def _refusal(error: KafkaError, described: DescribedTarget, topic: str, permission: str) -> ConfigurationError:
-    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return ConfigurationError(f"{described.name} has no topic {topic}, or does not let this user describe it")
-    if error.code() in DENIED:
-        user = dict(described.client).get("sasl.username", "this client")
-        return ConfigurationError(
-            f"{described.name} does not let {user} read what topic {topic} is like: it needs {permission}; grant it: "
-            f"kafka-acls --add --allow-principal User:{user} --operation {permission} --topic {topic}"
-        )
-    return ConfigurationError(f"{described.name}: topic {topic}: {redacted(error.str())}")
-
-
-def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offsets) -> SampledRecords:
-    """Read the newest records of each partition, as many of all as the bounds allow."""
-    held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
-    each = math.ceil(SAMPLE_RECORDS / len(held))
-    starts = [TopicPartition(topic, number, max(begins[number], ends[number] - each)) for number in held]
-    seen: list[str] = []
-    log_in = {**revealed(dict(described.client)), "bootstrap.servers": described.bootstrap}
-    consumer = Consumer(
-        {
-            **with_tokens(log_in),
-            "log_level": "0",
-            "group.id": f"{described.prefix}like",  # librdkafka wants one; with partitions assigned no client joins it
-            "enable.auto.commit": "false",
-            "enable.auto.offset.store": "false",
-            "enable.partition.eof": "true",
-            "isolation.level": "read_uncommitted",  # a transaction that hangs would hold the sample up
-            "fetch.max.bytes": str(MIB),
-            "max.partition.fetch.bytes": str(MIB // 4),
-            "queued.max.messages.kbytes": str(4 * KIB),
-            "statistics.interval.ms": str(STATISTICS_MS),
-            "stats_cb": seen.append,
-        }
-    )
-    try:
-        consumer.assign(starts)
-        found = _read(consumer, described, topic, set(held))
-        before, deadline = len(seen), time.monotonic() + 4 * STATISTICS_MS / 1000
-        while len(seen) == before and time.monotonic() < deadline:
-            consumer.poll(STATISTICS_MS / 1000)  # what came last is in the next statistics
-        return replace(found, packed=packed(json.loads(seen[-1])) if seen else None)
-    finally:
-        consumer.close()
-
-
 def packed(statistics: Mapping[str, Any]) -> float | None:
     """Bytes of records in each byte from the brokers, by librdkafka's statistics."""
     parts = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
     records, received = sum(one["rxbytes"] for one in parts), sum(b["rxbytes"] for b in statistics["brokers"].values())
     return records / received if records and received else None
-
-
-def _read(consumer: Consumer, described: DescribedTarget, topic: str, left: set[int]) -> SampledRecords:
-    found: list[tuple[bytes | None, bytes | None]] = []
-    size, deadline = 0, time.monotonic() + SAMPLE_S
-    while left and len(found) < SAMPLE_RECORDS and size < SAMPLE_BYTES and time.monotonic() < deadline:
-        for message in consumer.consume(min(500, SAMPLE_RECORDS - len(found)), timeout=0.5):
-            if (error := message.error()) is None:
-                found.append((_bytes(message.key()), _bytes(message.value())))
-                size += len(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(_partition(message))
-            elif error.code() in DENIED:
-                raise _refusal(error, described, topic, "Read")
-    if not found:
-        raise ConfigurationError(f"{described.name}: topic {topic}: no record could be read within {SAMPLE_S:.0f} s")
-    return sampled_records(found)
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _partition(message: Message) -> int:
-    number = message.partition()
-    return -1 if number is None else number
