@@ -110,18 +110,20 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
 
 
 def _usual(scope: str, name: str, value: str, written: str) -> str:
-    if scope in ("producer", "consumer") and connects(name):
-        raise ConfigurationError(  # without the value, which may be a password
-            f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers "
-            "are secured by cluster.security"
-        )
+    """Return a setting's usual name. Raises ConfigurationError for one that is not legal."""
     if scope in ("producer", "consumer"):
+        if connects(name):
+            raise ConfigurationError(  # without the value, which may be a password
+                f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own "
+                "brokers are secured by cluster.security"
+            )
         _check_client(scope, name, value, written)
-    elif name not in (known := _DESCRIBED[scope]):
+        return _ALIASES.get(name, name)
+    if name not in (known := _DESCRIBED[scope]):
         stem = name.partition(".")[0]
         near = [other for other in known if other.startswith(f"{stem}.")] or known
         raise ConfigurationError(f"{written}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
-    return _ALIASES.get(name, name) if scope in ("producer", "consumer") else name
+    return name
 
 
 def _check_client(scope: str, key: str, value: str, written: str) -> None:
