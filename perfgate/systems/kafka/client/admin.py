@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer, refusal_in
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer, but_for, refusal_in
 
 CONNECT_S = 5.0
 TAKEN_WITHIN_S = 30.0
@@ -70,11 +70,8 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
         return {}
     found = {}
     for name, reply in admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S).items():
-        try:
-            found[name] = str(reply.result(timeout=REQUEST_TIMEOUT_S + 5).topic_id)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise TargetError(f"describing topic {name}: {error}") from error
+        with but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):
+            found[name] = str(answer(reply, f"describing topic {name}").topic_id)
     return found
 
 

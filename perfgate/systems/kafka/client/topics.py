@@ -49,7 +49,7 @@ def refusal_in(error: BaseException | None) -> KafkaError | None:
 
 
 @contextmanager
-def _but_for(*codes: int) -> Iterator[None]:
+def but_for(*codes: int) -> Iterator[None]:
     """Let the block end quietly when it fails because of one of these answers of the brokers."""
     try:
         yield
@@ -215,7 +215,7 @@ class Topics:
             for group, gone in self._admin.delete_consumer_groups(groups).items():
                 # A member that was killed holds its group until its session ends; a group without offsets, as it
                 # then is, the brokers remove themselves.
-                with _but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
+                with but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
                     answer(gone, f"deleting consumer group {group}")
 
     def _delete(self, names: Sequence[str]) -> None:
@@ -223,7 +223,7 @@ class Topics:
             return
         replies: Mapping[str, Future[Any]] = self._admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
         for name in names:
-            with _but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
+            with but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
                 answer(replies[name], f"deleting topic {name}")
 
     def _require_in_sync(self, names: Sequence[str], spec: TopicSpec) -> None:
