@@ -1,8 +1,11 @@
 """Real brokers that a target file names, and fakes of their settings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
+
+from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.attached.described import load_target
@@ -10,34 +13,67 @@ from perfgate.systems.kafka.attached.external import ExternalTarget
 
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
 BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
-KNOWN = {
-    "num.io.threads": Mock(is_read_only=False, is_sensitive=False),
-    "num.partitions": Mock(is_read_only=True, is_sensitive=False),
-}
-"""The settings that the brokers know."""
+
+
+def answered(value: object) -> Mock:
+    """Return a request's future that has this value already."""
+    return Mock(result=Mock(return_value=value))
 
 
 class Broker:
-    """Stands in for the brokers' settings; some can be made to fail."""
+    """Brokers as an admin client asks them for settings, which are 8 where none is set; some can be made to fail."""
 
     def __init__(self) -> None:
+        self.cluster_id = "c"
+        self.read_only = {"num.io.threads": False, "num.partitions": True}
+        """The settings that the brokers know, and whether a start alone changes them."""
         self.values: dict[tuple[str, str], str | None] = {}
-        self.fail: set[tuple[str, str]] = set()
+        """Those that are set, by broker and name."""
+        self.looks: Iterator[str] = iter(())
+        """What broker 1 says at first that they are, whatever they are."""
+        self.fail: set[str] = set()
+        """The brokers that do."""
         self.error: Callable[[str], Exception] = lambda broker: TargetError(f"broker {broker} does not answer")
-        """Of the number of a broker that is to fail."""
         self.deaf = False
         """Whether a change is answered and not made."""
+        self.list_topics: Any = None
+        self.describe_topics: Any = None
 
-    def get(self, _admin: object, broker: str, name: str) -> str | None:
-        if (broker, name) in self.fail:
-            raise self.error(broker)
-        return self.values.get((broker, name))
+    @property
+    def admin(self) -> Any:
+        """The same, as code takes it."""
+        return self
 
-    def set(self, _admin: object, broker: str, name: str, value: str | None, _effective: str = "") -> None:
-        if (broker, name) in self.fail:
-            raise self.error(broker)
+    def describe_cluster(self, request_timeout: float) -> Mock:
+        return answered(Mock(cluster_id=self.cluster_id))
+
+    def describe_configs(
+        self, resources: Sequence[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Mock]:
+        (resource,) = resources
+        self._perhaps_fail(resource.name)
+        return {resource: answered({name: self._entry(resource.name, name) for name in self.read_only})}
+
+    def incremental_alter_configs(
+        self, resources: Sequence[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Mock]:
+        (resource,) = resources
+        (entry,) = resource.incremental_configs
+        self._perhaps_fail(resource.name)
         if not self.deaf:
-            self.values[broker, name] = value
+            self.values[resource.name, entry.name] = entry.value
+        return {resource: answered(None)}
+
+    def _entry(self, broker: str, name: str) -> Mock:
+        own = self.values.get((broker, name))
+        if broker == "1":
+            own = next(self.looks, own)
+        source = ConfigSource.DEFAULT_CONFIG if own is None else ConfigSource.DYNAMIC_BROKER_CONFIG
+        return Mock(value=own or "8", source=source.value, is_sensitive=False, is_read_only=self.read_only[name])
+
+    def _perhaps_fail(self, broker: str) -> None:
+        if broker in self.fail:
+            raise self.error(broker)
 
 
 def left_in(folder: Path) -> list[str]:

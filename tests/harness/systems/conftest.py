@@ -13,22 +13,15 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.client import admin as admin_module
-from perfgate.systems.kafka.client import live_settings as live_module
 from tests.harness.build.clock import Clock
-from tests.harness.build.real_brokers import BROKERS, FILE, KNOWN, Broker
+from tests.harness.build.real_brokers import BROKERS, FILE, Broker
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+def broker(admin_by: Callable[[Callable[[], object]], None]) -> Broker:
+    """Real brokers, as every admin client of Kafka asks them."""
     found = Broker()
-    monkeypatch.setattr(cluster_module, "set_broker", found.set)
-    monkeypatch.setattr(admin_module, "set_broker", found.set)
-    monkeypatch.setattr(admin_module, "dynamic_value", found.get)
-    monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
-    monkeypatch.setattr(live_module, "broker_config", lambda *_: KNOWN)
-    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: "c")
-    monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
+    admin_by(lambda: found)
     return found
 
 

@@ -131,14 +131,13 @@ def test_a_name_that_leads_to_another_cluster_meanwhile_stops_the_run(
 
 
 def test_nothing_is_written_to_another_cluster(
-    cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
 ) -> None:
     """It has brokers 1 and 2 as well; and what it does not have counted as put back."""
     made = cluster(config={"num.io.threads": 16})
     topics = made.topics()
-    topics._admin, topics._made = Mock(), {"kpg-r-1": 1}
-    told = ["prod"]
-    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: told[0])
+    topics._made = {"kpg-r-1": 1}
+    broker.cluster_id = "prod"
     broker.values.clear()
     live = made.live_settings()
     for write in (
@@ -153,9 +152,8 @@ def test_nothing_is_written_to_another_cluster(
     left = made.close()
     assert [ELSEWHERE in text for text in left] == [True] * 3, "two settings and a topic"
     assert not broker.values
-    assert topics._admin.mock_calls == []
     assert left_in(tmp_path) == ["r.jsonl"], "the next start on the run's cluster has to see to it"
-    told[0], topics._made = "", {}
+    broker.cluster_id, topics._made = "", {}
     assert made.close() == [], "that nobody tells is no difference"
 
 

@@ -1,63 +1,59 @@
 """Settings of living brokers: changed, put back, and left alone where somebody else has changed them."""
 
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigSource
+from confluent_kafka.admin import AlterConfigOpType, ConfigResource, ConfigSource
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model import settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client import admin
-from perfgate.systems.kafka.client import live_settings as module
 from perfgate.systems.kafka.client.admin import MOST_THREADS, broker_config, is_own, put_back_own, set_broker, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from tests.harness.build.clock import Clock
+from tests.harness.build.real_brokers import Broker, answered
 
 NAME = "num.io.threads"
 
 
+def held(one: str | None, other: str | None) -> dict[tuple[str, str], str | None]:
+    """Return the dynamic value of the setting on each of two brokers."""
+    return {("1", NAME): one, ("2", NAME): other}
+
+
 @pytest.fixture
-def brokers(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> dict[str, str | None]:
-    """Two brokers' dynamic value of the setting; 8 counts where there is none."""
-    values: dict[str, str | None] = {"1": None, "2": "16"}
-
-    def set_broker(_admin: object, broker: str, _name: str, value: str | None, _effective: str, _go_on: object) -> None:
-        values[broker] = value
-
-    monkeypatch.setattr(module, "broker_config", lambda _admin, broker: broker)
-    monkeypatch.setattr(module, "told_of", lambda _, broker, name: (values[broker], values[broker] or "8"))
-    monkeypatch.setattr(admin, "dynamic_value", lambda _, broker, _name: values[broker])
-    monkeypatch.setattr(module, "set_broker", set_broker)
-    monkeypatch.setattr(module, "await_broker", lambda *_: None)
-    return values
+def brokers(clock: Clock) -> Broker:
+    made = Broker()
+    made.values = held(None, "16")
+    return made
 
 
-def test_a_change_and_the_way_back_again_and_again(brokers: dict[str, str | None]) -> None:
+def test_a_change_and_the_way_back_again_and_again(brokers: Broker) -> None:
     noted: list[Any] = []
-    live = LiveSettings(Mock(), ["1", "2"], lambda *change: noted.append(change))
+    live = LiveSettings(brokers.admin, ["1", "2"], lambda *change: noted.append(change))
     for _ in range(3):
         live.change(settings({NAME: 2}))
-        assert brokers == {"1": "2", "2": "2"}
+        assert brokers.values == held("2", "2")
         live.restore()
-        assert brokers == {"1": None, "2": "16"}
+        assert brokers.values == held(None, "16")
     assert noted == [("1", NAME, None, "8", "2"), ("2", NAME, "16", "16", "2")], "once, before the first change"
 
 
-def test_what_the_brokers_do_not_know_is_no_setting_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_brokers_do_not_know_is_no_setting_of_theirs() -> None:
     """Kafka 4 has no log.message.downconversion.enable: clusters started with it were the SAME."""
     known = {
         NAME: Mock(is_read_only=False, is_sensitive=False),
         "num.partitions": Mock(is_read_only=True, is_sensitive=False),
         "delegation.token.secret.key": Mock(is_read_only=True, is_sensitive=True, value=None),
     }
-    monkeypatch.setattr(module, "broker_config", lambda *_: known)
-    live = LiveSettings(Mock(), ["1"])
+    admin: Any = Mock(describe_configs=lambda asked, **_: {asked[0]: answered(known)})
+    live = LiveSettings(admin, ["1"])
     assert live.fixed([NAME, "num.partitions"]) == ["num.partitions"]
     with pytest.raises(ConfigurationError, match=r"do not know log\.message\.downconversion\.enable: Kafka takes no"):
         live.fixed([NAME, "log.message.downconversion.enable"])
@@ -67,77 +63,81 @@ def test_what_the_brokers_do_not_know_is_no_setting_of_theirs(monkeypatch: pytes
     assert live.fixed(["delegation.token.secret.key"]) == ["delegation.token.secret.key"]
 
 
-def test_a_run_that_is_ended_changes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+class Refusing(Broker):
+    """Brokers that refuse one value of a setting, as one that is too far away, the first time."""
+
+    def __init__(self, refused: str) -> None:
+        super().__init__()
+        self._refused = refused
+        self.asked: list[str | None] = []
+
+    def incremental_alter_configs(
+        self, resources: Sequence[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Mock]:
+        value = resources[0].incremental_configs[0].value
+        self.asked.append(value)
+        if value == self._refused and self.asked.count(value) == 1:
+            error = KafkaException(KafkaError(KafkaError.INVALID_CONFIG, "too far"))
+            return {resources[0]: Mock(result=Mock(side_effect=error))}
+        return super().incremental_alter_configs(resources, request_timeout)
+
+
+def test_a_run_that_is_ended_changes_nothing_more() -> None:
     """A broker whose pool was half-way went on to the new size after a second Ctrl-C had put it back."""
-    asked: list[str | None] = []
-    began = threading.Event()
+    began, ended = threading.Event(), threading.Event()
 
-    def alter(_admin: object, broker: str, _name: str, value: str | None) -> None:
-        if broker == "2":
-            began.wait(10)
-            raise KeyboardInterrupt
-        asked.append(value)
-        if value == "100":
-            raise TargetError("in steps") from KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
-        began.set()
-        ended.wait(10)
+    class Ending(Refusing):
+        def incremental_alter_configs(
+            self, resources: Sequence[ConfigResource], request_timeout: float
+        ) -> dict[ConfigResource, Mock]:
+            if resources[0].name == "2":
+                began.wait(10)
+                raise KeyboardInterrupt
+            if self.asked:  # the first step of broker 1
+                began.set()
+                ended.wait(10)
+            return super().incremental_alter_configs(resources, request_timeout)
 
-    ended = threading.Event()
-    monkeypatch.setattr(module, "broker_config", lambda *_: {})
-    monkeypatch.setattr(admin, "broker_config", lambda *_: {})
-    for where in (module, admin):
-        monkeypatch.setattr(where, "told_of", lambda *_: (None, "8"))
-        monkeypatch.setattr(where, "await_broker", lambda *_: None)
-    monkeypatch.setattr(admin, "_alter", alter)
     threading.Timer(3.0, ended.set).start()
+    brokers = Ending("100")
     with pytest.raises(KeyboardInterrupt):
-        LiveSettings(Mock(), ["2", "1"]).change(settings({NAME: 100}))
-    assert asked == ["100", "16"], "the step that was under way, and none after it"
+        LiveSettings(brokers.admin, ["2", "1"]).change(settings({NAME: 100}))
+    assert brokers.asked == ["100", "16"], "the step that was under way, and none after it"
 
 
 @pytest.mark.parametrize("changed_first", [True, False])
-def test_what_somebody_else_sets_meanwhile_stays(brokers: dict[str, str | None], changed_first: bool) -> None:
-    live = LiveSettings(Mock(), ["1", "2"])
+def test_what_somebody_else_sets_meanwhile_stays(brokers: Broker, changed_first: bool) -> None:
+    live = LiveSettings(brokers.admin, ["1", "2"])
     live.change(settings({NAME: 2}))
     if not changed_first:
         live.restore()
-    brokers["2"] = "32"
+    brokers.values["2", NAME] = "32"
     with pytest.raises(TargetError, match=r"somebody else has set num\.io\.threads of broker 2 to 32"):
         live.restore() if changed_first else live.change(settings({NAME: 2}))
-    assert brokers["2"] == "32"
+    assert brokers.values["2", NAME] == "32"
 
 
-def test_a_value_that_a_broker_is_just_taking_is_the_runs_own(
-    brokers: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_that_a_broker_is_just_taking_is_the_runs_own(brokers: Broker) -> None:
     """It told the default as set dynamically, and the run left it changed for good: "somebody has set it to 8"."""
-    looks = iter(["8", "8", "2"])
-
-    def told(_admin: object, broker: str, _name: str) -> str | None:
-        return next(looks, brokers[broker]) if broker == "1" else brokers[broker]
-
-    live = LiveSettings(Mock(), ["1", "2"])
+    live = LiveSettings(brokers.admin, ["1", "2"])
     live.change(settings({NAME: 2}))
-    monkeypatch.setattr(admin, "dynamic_value", told)
+    brokers.looks = iter(["8", "8", "2"])
     live.restore()
-    assert brokers == {"1": None, "2": "16"}
-    monkeypatch.setattr(admin, "set_broker", lambda _a, broker, _n, value, _e: brokers.update({broker: value}))
-    brokers["1"], looks = "2", iter(["8", "2"])
-    assert put_back_own(Mock(), "1", NAME, None, "8", "2") == ""
-    assert brokers["1"] is None
+    assert brokers.values == held(None, "16")
+    brokers.values["1", NAME], brokers.looks = "2", iter(["8", "2"])
+    assert put_back_own(brokers.admin, "1", NAME, None, "8", "2") == ""
+    assert brokers.values["1", NAME] is None
 
 
 @pytest.mark.parametrize("left_at", ["16", "32", "64", "100"])
-def test_a_pool_of_threads_that_stopped_on_its_way_is_still_the_runs_own(
-    brokers: dict[str, str | None], left_at: str
-) -> None:
+def test_a_pool_of_threads_that_stopped_on_its_way_is_still_the_runs_own(brokers: Broker, left_at: str) -> None:
     """A broker that failed between two steps was left alone, as if somebody else had set it."""
     said: list[str] = []
-    live = LiveSettings(Mock(), ["1", "2"], say=said.append)
+    live = LiveSettings(brokers.admin, ["1", "2"], say=said.append)
     live.change(settings({NAME: 100}))
-    brokers["1"] = left_at
+    brokers.values["1", NAME] = left_at
     live.restore()
-    assert brokers == {"1": None, "2": "16"}
+    assert brokers.values == held(None, "16")
     assert said == ([] if left_at == "100" else [f"{NAME} of broker 1 was {left_at}, {ON_THE_WAY}"])
 
 
@@ -162,23 +162,14 @@ ON_THE_WAY = (
         ("log.flush.interval.messages", False),
     ],
 )
-def test_only_a_pool_of_threads_is_changed_in_steps(monkeypatch: pytest.MonkeyPatch, name: str, stepwise: bool) -> None:
+def test_only_a_pool_of_threads_is_changed_in_steps(name: str, stepwise: bool) -> None:
     """A log.segment.bytes of 256 MiB that a person set while a run had 1 MiB there was deleted, without a word."""
     assert is_own(name, "268435456", None, "1073741824", "1048576") is stepwise
-    asked: list[str] = []
-
-    def alter(_admin: object, _broker: str, _name: str, value: str) -> None:
-        asked.append(value)
-        if len(asked) == 1:
-            raise TargetError("too far") from KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
-
-    monkeypatch.setattr(admin, "_alter", alter)
-    monkeypatch.setattr(admin, "broker_config", lambda *_: {})
-    monkeypatch.setattr(admin, "told_of", lambda *_: (None, "8"))
-    monkeypatch.setattr(admin, "await_broker", lambda *_: None)
+    brokers = Refusing("2")
+    brokers.read_only[name] = False
     with nullcontext() if stepwise else pytest.raises(ConfigurationError, match="refuses"):
-        set_broker(Mock(), "1", name, "2")
-    assert asked == (["2", "4", "2"] if stepwise else ["2"])
+        set_broker(brokers.admin, "1", name, "2")
+    assert brokers.asked == (["2", "4", "2"] if stepwise else ["2"])
 
 
 class Pool:
@@ -194,7 +185,7 @@ class Pool:
     def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
         source = ConfigSource.DYNAMIC_BROKER_CONFIG if self.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         entry = Mock(value=self.dynamic or str(self.default), source=source.value, is_sensitive=False)
-        return {asked[0]: Mock(result=Mock(return_value={NAME: entry}))}
+        return {asked[0]: answered({NAME: entry})}
 
     def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
         (entry,) = asked[0].incremental_configs
@@ -203,7 +194,7 @@ class Pool:
         if now // 2 <= then <= 2 * now:
             self.dynamic = new
             self.sizes.append(then)
-            return {asked[0]: Mock(result=Mock(return_value=None))}
+            return {asked[0]: answered(None)}
         words = f"{NAME}={then}, {self._words[then > now]} the current value {now}"
         refused = KafkaException(KafkaError(KafkaError.INVALID_CONFIG, words))
         return {asked[0]: Mock(result=Mock(side_effect=refused))}

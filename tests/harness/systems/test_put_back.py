@@ -36,7 +36,7 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
     )
     made.faults.do("kill", 1)
     made.faults.do("kill", 2)
-    broker.fail.add(("2", "num.io.threads"))
+    broker.fail.add("2")
     first, second = made.close()
     assert first.startswith("BROKER 1 (kafka-1:9093) IS STILL DOWN: [faults] start has to be run for it")
     assert second.startswith("broker 2 may still have num.io.threads = 16, it was not set")
@@ -141,7 +141,7 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     killed.changes("1", "num.io.threads", None, "9", "36")
     killed.close()
     broker.values["1", "num.io.threads"] = told
-    assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
+    assert Cleaner(Mock(), Mock()).put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
     assert list(tmp_path.iterdir()) == []
 
@@ -153,7 +153,7 @@ def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(tmp_
     killed.changes("1", "num.io.threads", "16", "16", "32")
     killed.close()
     broker.values["1", "num.io.threads"] = "32"
-    assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
+    assert Cleaner(Mock(), Mock()).put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] is None
     assert list(tmp_path.iterdir()) == []
 
@@ -165,14 +165,14 @@ def test_what_a_start_that_failed_has_put_back_is_its_owners_from_then_on(tmp_pa
         killed.changes(number, "num.io.threads", None, "8", "16")
         broker.values[number, "num.io.threads"] = "16"
     killed.close()
-    broker.fail.add(("2", "num.io.threads"))
-    admin = Mock(list_topics=Mock(side_effect=TargetError("no answer")))
+    broker.fail.add("2")
+    broker.list_topics = Mock(side_effect=TargetError("no answer"))
     cleaner = Cleaner(Mock(), Mock())
-    assert "num.io.threads of broker 2" in cleaner.put_back(admin, list(leftovers(tmp_path, "c")))[0]
+    assert "num.io.threads of broker 2" in cleaner.put_back(broker.admin, list(leftovers(tmp_path, "c")))[0]
     assert broker.values["1", "num.io.threads"] is None
     broker.values["1", "num.io.threads"] = "16"
     broker.fail.clear()
-    assert cleaner.put_back(admin, list(leftovers(tmp_path, "c"))) == []
+    assert cleaner.put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
     assert broker.values == {("1", "num.io.threads"): "16", ("2", "num.io.threads"): None}
     assert list(tmp_path.iterdir()) == []
 
@@ -187,12 +187,12 @@ def test_what_another_start_is_putting_back_is_left_to_it(tmp_path: Path, broker
     found = list(leftovers(tmp_path, "c"))
     cleaner = Cleaner(Mock(faults=Mock(bring_back=brought_back)), Mock())
     with claimed(tmp_path / "r.jsonl"):
-        assert cleaner.put_back(Mock(), found) == cleaner.bring_brokers_back(found[0]) == []
+        assert cleaner.put_back(broker.admin, found) == cleaner.bring_brokers_back(found[0]) == []
         assert broker.values["1", "num.io.threads"] == "16"
         brought_back.assert_not_called()
-    assert cleaner.put_back(Mock(), found) == []
+    assert cleaner.put_back(broker.admin, found) == []
     assert broker.values["1", "num.io.threads"] is None
-    assert cleaner.put_back(Mock(), found) == [], "what was known of it before is no longer noted"
+    assert cleaner.put_back(broker.admin, found) == [], "what was known of it before is no longer noted"
     brought_back.assert_called_once()
 
 
@@ -218,16 +218,14 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.changes("7", "num.io.threads", None, "8", "2")
     killed.close()
-    broker.fail.add(("7", "num.io.threads"))
+    broker.fail.add("7")
     topic = Mock(partitions={0: partition(1, holds, holds)})
     denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     described: dict[str, Mock] = defaultdict(lambda: Mock() if sees else Mock(result=Mock(side_effect=denied)))
-    admin = Mock(
-        list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})),
-        describe_topics=lambda *_, **__: described,
-    )
+    broker.list_topics = Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic}))
+    broker.describe_topics = lambda *_, **__: described
     notes: list[str] = []
-    left = Cleaner(Mock(), notes.append).put_back(admin, list(leftovers(tmp_path, "c")))
+    left = Cleaner(Mock(), notes.append).put_back(broker.admin, list(leftovers(tmp_path, "c")))
     if dropped:
         assert left == []
         assert notes[0].startswith(
@@ -241,7 +239,7 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
         ]
         path = tmp_path / "r.jsonl"
         path.write_text("".join(line for line in path.read_text().splitlines(True) if '"7"' not in line))
-        assert Cleaner(Mock(), notes.append).put_back(admin, list(leftovers(tmp_path, "c"))) == []
+        assert Cleaner(Mock(), notes.append).put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -323,7 +321,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
     cluster: Callable[..., ExternalCluster], broker: Broker
 ) -> None:
     made = cluster(config={"num.io.threads": 16})
-    broker.fail.add(("2", "num.io.threads"))
+    broker.fail.add("2")
     broker.error = lambda _broker: OSError(28, "No space left on device")
     (left,) = made.close()
     assert left.startswith("broker 2 may still have num.io.threads = 16")
