@@ -38,6 +38,15 @@ def test_brokers_of_which_some_took_the_settings_are_not_measured(
     attached.close()
 
 
+def test_settings_that_a_broker_does_not_take_are_not_measured(
+    cluster: Callable[..., ExternalCluster], broker: Broker
+) -> None:
+    """The answer to the change was taken for the proof of it, and what was measured was without the setting."""
+    broker.deaf = True
+    with pytest.raises(TargetError, match=r"broker 1 did not take num\.io\.threads = 16 within 30 s: it has .* = 8"):
+        cluster(config={"num.io.threads": 16})
+
+
 def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
     tmp_path: Path, cluster: Callable[..., ExternalCluster]
 ) -> None:

@@ -17,17 +17,8 @@ from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedE
 from perfgate.model.target import Cluster, Meter
 from perfgate.systems.attached.cluster import AttachedCluster, Changed, OtherClusterError, require_same
 from perfgate.systems.attached.manifest import Manifest
-from perfgate.systems.kafka.attached.described import DescribedTarget
-from perfgate.systems.kafka.client.admin import (
-    broker_config,
-    cluster_id_at,
-    cluster_id_told,
-    put_back_own,
-    session_s,
-    set_broker,
-    told_of,
-    topic_ids,
-)
+from perfgate.systems.attached.target_file import Described
+from perfgate.systems.kafka.client.admin import cluster_id_at, cluster_id_told, put_back_own, session_s, topic_ids
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
@@ -44,7 +35,7 @@ class ExternalCluster(AttachedCluster):
     def __init__(
         self,
         spec: ClusterSpec,
-        described: DescribedTarget,
+        described: Described,
         manifest: Manifest,
         *,
         brokers: Mapping[int, str],
@@ -55,7 +46,6 @@ class ExternalCluster(AttachedCluster):
     ) -> None:
         """See :class:`AttachedCluster`; `brokers`: advertised addresses, by id."""
         super().__init__(spec, described, manifest, brokers=brokers, meter=meter, ends_at=ends_at, note=note)
-        self._described = described
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
         self._topics = JournaledTopics(self, manifest, self._require_same)
@@ -63,7 +53,7 @@ class ExternalCluster(AttachedCluster):
         """Client ids that have a quota."""
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
-        allowed = self._described.limits.under_replicated
+        allowed = self._of_file.limits.under_replicated
         return unwell(self._admin, allowed, excused, within_s or REQUEST_TIMEOUT_S, self._manifest.cluster_id)
 
     def _require_same(self, admin: AdminClient) -> None:
@@ -77,7 +67,7 @@ class ExternalCluster(AttachedCluster):
             self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
-        return bool(cluster_id_at(address, self._described.client))
+        return bool(cluster_id_at(address, self._of_file.client))
 
     def _session_s(self) -> float:
         return session_s(self._admin, str(next(iter(self.addresses))))
@@ -89,23 +79,21 @@ class ExternalCluster(AttachedCluster):
         return self._topics
 
     def apply_settings(self) -> None:
-        """Set the spec's broker settings, dynamically, having noted what they were.
+        """Set the spec's broker settings, dynamically, having noted what they were, and wait until brokers report them.
 
         Raises ConfigurationError, before any is set, for one that the brokers do not know: they would take it and
         report no value, so that it could not be put back. Also for one that takes effect at a broker's start only.
         """
-        if self.spec.config:
-            self._require_same(self._admin)
-            if fixed := self.live_settings().fixed([name for name, _ in self.spec.config]):
-                raise ConfigurationError(
-                    f"{', '.join(fixed)}: brokers take it at their start only, and real ones are not this suite's to "
-                    "start again"
-                )
-        for name, value in self.spec.config:
-            for broker in map(str, self.addresses):
-                before, effective = told_of(broker_config(self._admin, broker), broker, name)
-                self._note(broker, name, before, effective, value)
-                set_broker(self._admin, broker, name, value)
+        if not self.spec.config:
+            return
+        self._require_same(self._admin)
+        live = self.live_settings()
+        if fixed := live.fixed([name for name, _ in self.spec.config]):
+            raise ConfigurationError(
+                f"{', '.join(fixed)}: brokers take it at their start only, and real ones are not this suite's to start "
+                "again"
+            )
+        live.change(self.spec.config)
 
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
@@ -117,14 +105,14 @@ class ExternalCluster(AttachedCluster):
         self._require_same(self._admin)
         self._manifest.limits(client_id)
         self._limited.add(client_id)
-        set_quota(self._described.bootstrap, client_id, bytes_per_s)
+        set_quota(self._of_file.bootstrap, client_id, bytes_per_s)
 
     def _remove_quotas(self) -> list[str]:
         left = []
         for client_id in sorted(self._limited):
             try:
                 self._require_same(self._admin)
-                set_quota(self._described.bootstrap, client_id, None)
+                set_quota(self._of_file.bootstrap, client_id, None)
             except Exception as error:  # whatever it is, the next step is tried
                 left.append(f"client {client_id} may still have a quota: {error}")
             else:
