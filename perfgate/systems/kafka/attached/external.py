@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Unpack
+from typing import Unpack
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -33,7 +33,6 @@ from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_
 from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions, may_make
 from perfgate.systems.kafka.client.admin import (
     cluster_id_at,
-    put_back,
     put_back_own,
     sees_all_topics,
     topic_ids,
@@ -183,12 +182,8 @@ FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 class KafkaCleaner(Cleaner[AdminClient]):
     """Undoes on Kafka's brokers what a run has noted."""
 
-    def __init__(self, described: DescribedTarget, note: Callable[[str], None]) -> None:
-        super().__init__(described, note)
-        self._described = described
-
     def _answers(self, address: str, cluster_id: str) -> bool:
-        return cluster_id_at(address, self._described.client) == cluster_id
+        return cluster_id_at(address, self._of_file.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
         """Remove quotas, put settings back, the last one changed first, and delete topics.
@@ -199,7 +194,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
         left = []
         for client_id in sorted(leftover.quotas):
             try:
-                set_quota(self._described.bootstrap, client_id, None)
+                set_quota(self._of_file.bootstrap, client_id, None)
             except FAILURES as error:
                 left.append(f"a quota of client {client_id}: {error}")
             else:
@@ -207,7 +202,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
         for change in reversed(list(leftover.configs)):
             broker, name = str(change["broker"]), str(change["name"])
             try:
-                self._restore(admin, leftover, broker, name, change)
+                words = put_back_own(admin, broker, name, change["before"], change["effective"], change["value"])
             except FAILURES as error:
                 if not _is_no_more(admin, int(broker)):
                     left.append(f"{name} of broker {broker}: {error}")
@@ -219,6 +214,8 @@ class KafkaCleaner(Cleaner[AdminClient]):
                 )
             else:
                 leftover.restored(change)
+                done = f"put {name} of broker {broker} back, changed by run {leftover.run_id}"
+                self._note(f"{words} (run {leftover.run_id})" if words else done)
         try:
             there = topic_ids(admin, (name for name in leftover.topics if PREFIX in name))
         except FAILURES as error:
@@ -229,17 +226,6 @@ class KafkaCleaner(Cleaner[AdminClient]):
             except FAILURES as error:
                 left.append(f"topic {name}: {error}")
         return left
-
-    def _restore(
-        self, admin: AdminClient, leftover: Leftover, broker: str, name: str, change: Mapping[str, Any]
-    ) -> None:
-        before, effective, value = change["before"], change.get("effective") or "", change.get("value")
-        if value is None:  # noted by a version that did not say it
-            put_back(admin, broker, name, before, effective)
-        elif note := put_back_own(admin, broker, name, before, effective, value):
-            self._note(f"{note} (run {leftover.run_id})")
-            return
-        self._note(f"put {name} of broker {broker} back, changed by run {leftover.run_id}")
 
     def _remove(self, admin: AdminClient, leftover: Leftover, name: str, topic_id: str) -> None:
         known = leftover.topics[name]

@@ -173,30 +173,27 @@ def set_broker(
         set_broker(admin, broker, name, value, effective, go_on)
 
 
-def put_back(admin: AdminClient, broker: str, name: str, before: str | None, effective: str) -> None:
-    """Set what was dynamic `before`, and wait until the broker reports it. Raises as `set_broker`, TargetError.
+def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
+    """Put back what a run has set to `value`, and wait until the broker reports it.
 
-    What takes effect is not compared: a default of the whole cluster may have been changed meanwhile.
+    Another client's value is left alone. Return a note where it was, or may have been another's. What takes effect is
+    not compared: a default of the whole cluster may have been changed meanwhile. Raises as `set_broker`, TargetError.
     """
+
+    def is_ours(reported: str | None) -> bool:
+        return is_own(name, reported, before, effective, value)
+
+    if not is_ours(now := value_now(admin, broker, name, is_ours)):
+        somebody = "somebody has removed it" if now is None else f"somebody has set it to {now}"
+        was = "not set" if before is None else before
+        return f"left {name} of broker {broker} alone: {somebody} since it was set to {value}; before that it was {was}"
     set_broker(admin, broker, name, before, effective)
 
     def ask() -> None:
         if not same_value(reported := dynamic_value(admin, broker, name), before):
             raise NotYet(f"it still has {name} = {reported}")
 
-    what = f"broker {broker} did not put {name} back"
-    poll_until(what, ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
-
-
-def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
-    """Put back what a run has set to `value`, unless another client has changed it since.
-
-    Return a note where it was left alone, or may have been another's. Raises as :func:`put_back`.
-    """
-    now = value_now(admin, broker, name, lambda reported: is_own(name, reported, before, effective, value))
-    if not is_own(name, now, before, effective, value):
-        return left_alone(broker, name, now, before, value)
-    put_back(admin, broker, name, before, effective)
+    poll_until(f"broker {broker} did not put {name} back", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
     return perhaps_own(broker, name, now, before, value)
 
 
@@ -219,13 +216,6 @@ def steps(now: str, wanted: str) -> Iterator[str]:
     while not size <= 2 * end <= 4 * size:
         size = 2 * size if end > size else (size + 1) // 2
         yield str(size)
-
-
-def left_alone(broker: str, name: str, now: str | None, before: str | None, value: str) -> str:
-    """Note about a setting that another client has changed since a run set `value`."""
-    somebody = "somebody has removed it" if now is None else f"somebody has set it to {now}"
-    was = "not set" if before is None else before
-    return f"left {name} of broker {broker} alone: {somebody} since it was set to {value}; before that it was {was}"
 
 
 def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *values: str) -> str:
