@@ -18,7 +18,7 @@ from perfgate.model.target import Cluster, Meter
 from perfgate.systems.attached.cluster import AttachedCluster, Changed, OtherClusterError, require_same
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.attached.target_file import Described
-from perfgate.systems.kafka.client.admin import cluster_id_at, cluster_id_told, put_back_own, session_s, topic_ids
+from perfgate.systems.kafka.client.admin import cluster_id_at, cluster_id_of, put_back_own, session_s, topic_ids
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
@@ -62,7 +62,7 @@ class ExternalCluster(AttachedCluster):
         The names of the servers may lead elsewhere while a run lasts; no answer is no difference.
         """
         try:
-            require_same(cluster_id_told(admin), self._manifest.cluster_id)
+            require_same(cluster_id_of(admin), self._manifest.cluster_id)
         except OtherClusterError as error:
             self.meter.stop(f"stopped at once: {error}")
 

@@ -50,12 +50,12 @@ REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 def cluster_id_at(server: str, client: Settings) -> str:
     """Id of the cluster of this server (host:port); empty when there is no answer, or no client can be made."""
     try:
-        return cluster_id_told(admin_client(server, client))
+        return cluster_id_of(admin_client(server, client))
     except KafkaException:
         return ""
 
 
-def cluster_id_told(admin: AdminClient) -> str:
+def cluster_id_of(admin: AdminClient) -> str:
     """Return the id of the client's cluster; empty when no broker answers within CONNECT_S."""
     try:
         asked = admin.describe_cluster(request_timeout=CONNECT_S)
@@ -116,7 +116,7 @@ def session_s(admin: AdminClient, broker: str) -> float:
     return float(set_to.get(name, 0)) / 1e3
 
 
-def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
+def setting_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
     """Return what was set for this broker dynamically (None: nothing), and what takes effect.
 
     Raises ConfigurationError for a value that brokers do not report: it could not be put back.
@@ -133,7 +133,7 @@ def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str |
 
 
 def dynamic_value(admin: AdminClient, broker: str, name: str) -> str | None:
-    return told_of(broker_config(admin, broker), broker, name)[0]
+    return setting_of(broker_config(admin, broker), broker, name)[0]
 
 
 def set_broker(
@@ -158,7 +158,7 @@ def set_broker(
         if cause is None or cause.code() not in REFUSALS:
             raise
         words = cause.str()
-        now = told_of(broker_config(admin, broker), broker, name)[1]
+        now = setting_of(broker_config(admin, broker), broker, name)[1]
         between: list[str] = []
         if POOLS.fullmatch(name):
             between = list(steps(now, effective if value is None else value))
@@ -232,7 +232,7 @@ def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *va
 def is_own(name: str, reported: str | None, before: str | None, effective: str, value: str) -> bool:
     """Whether a run that sets `value` may have set this dynamic value; else another client has since, and it is theirs.
 
-    `before`, `effective`: as `told_of` gave them before the run's first change. A run that was broken off may have left
+    `before`, `effective`: as `setting_of` gave them before the run's first change. A run that was broken off may have left
     a pool of threads at any size on its way.
     """
     sizes: set[str] = set()
@@ -250,7 +250,7 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
     def ask() -> None:
         described = broker_config(admin, broker)
         for name, value in wanted.items():
-            if not same_value(reported := told_of(described, broker, name)[1], value):
+            if not same_value(reported := setting_of(described, broker, name)[1], value):
                 raise NotYet(f"it has {name} = {reported}")
 
     what = ", ".join(f"{name} = {value}" for name, value in wanted.items())

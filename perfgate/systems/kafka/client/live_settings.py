@@ -19,7 +19,7 @@ from perfgate.systems.kafka.client.admin import (
     perhaps_own,
     same_value,
     set_broker,
-    told_of,
+    setting_of,
     value_now,
 )
 
@@ -75,7 +75,7 @@ class LiveSettings:
             described = broker_config(self._admin, broker) if set(dict(values)) - set(before) else {}
             for name, value in values:
                 if name not in before:
-                    found = told_of(described, broker, name)
+                    found = setting_of(described, broker, name)
                     self._noted(broker, name, *found, value)
                     before[name] = found
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
@@ -84,7 +84,7 @@ class LiveSettings:
         def look(broker: str) -> None:
             described = broker_config(self._admin, broker)
             for name, value in values:
-                now = told_of(described, broker, name)[1]
+                now = setting_of(described, broker, name)[1]
                 if not described[name].is_sensitive and not same_value(now, value):
                     raise InterferedError(
                         f"somebody reverted the change while it was measured: {name} of broker {broker} is {now}, not "

@@ -64,12 +64,12 @@ class Producer(Client):
             while more := lib.rd_kafka_event_message_array(event, pointers + 8 * count, POINTERS - count):
                 count += more
                 if count == POINTERS:
-                    self._tell(hear, count)
+                    self._pass_on(hear, count)
                     taken, count = taken + count, 0
             if now() > until:
                 break
         if count:
-            self._tell(hear, count)
+            self._pass_on(hear, count)
         for event in events:
             lib.rd_kafka_event_destroy(event)
         return taken + count
@@ -88,7 +88,7 @@ class Producer(Client):
     def transactions(self, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> KafkaTransactions:
         return KafkaTransactions(self, open_s, acked_by_partition)
 
-    def _tell(self, hear: Hear, count: int) -> None:
+    def _pass_on(self, hear: Hear, count: int) -> None:
         heard = now()
         hear(self.read(self._pointers[:count]), heard)
 
