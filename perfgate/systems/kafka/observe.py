@@ -27,8 +27,6 @@ RECOVERING = 1
 
 
 class MetadataWatch(AskingWatch):
-    """Asks the brokers for metadata."""
-
     def __init__(self, bootstrap: str, security: Settings, topic: str) -> None:
         super().__init__(topic, every_s=ASK_EVERY_S)
         self._admin = admin_client(bootstrap, (*security, *IMPATIENT))

@@ -48,8 +48,6 @@ class _EndedEarly(Exception):
 
 
 class _Tools(Tools):
-    """Processes of ProducerPerformance or ConsumerPerformance."""
-
     def read_so_far(self) -> list[list[ReadSoFar]]:
         return [parse_consumer(text) for text in self.outputs()]
 

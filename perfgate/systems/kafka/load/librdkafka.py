@@ -64,7 +64,6 @@ SHARE_CONSUMER_SINCE = "2.15.0"
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
-    """Full client settings of a scenario's producer."""
     return dict(with_settings(SAME_AS_JAVA, dict(producer)))
 
 
@@ -74,7 +73,6 @@ def drain_s_of(scenario: Scenario) -> float:
 
 
 def producers_of(spec: LoadSpec) -> Requests:
-    """Instructions of each producer process, by its name."""
     scenario = spec.scenario
     client = producer_settings(scenario.producer)
     if scenario.transaction_ms:
@@ -97,7 +95,6 @@ def producers_of(spec: LoadSpec) -> Requests:
 
 
 def consumers_of(spec: LoadSpec) -> Requests:
-    """Instructions of each consumer process, by its name."""
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}

@@ -208,7 +208,7 @@ def _variable(setting: str) -> str:
 
 
 class ContainerFaults(KafkaFaults):
-    """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
+    """See :class:`perfgate.model.target.Faults`. A broker is cut off by taking its container out of the network."""
 
     def __init__(self, containers: OwnContainers, *, voters: Iterable[int], data: str, bootstrap: str) -> None:
         """`data`: the log folder inside; `bootstrap`: the brokers' addresses in the network."""

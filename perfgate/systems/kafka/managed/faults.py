@@ -42,7 +42,7 @@ LAST_WORDS = 500
 
 
 class KafkaTools(ABC):
-    """One part of :class:`perfgate.model.nodes.Faults`."""
+    """One part of :class:`perfgate.model.target.Faults`."""
 
     @abstractmethod
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
