@@ -57,6 +57,14 @@ def test_a_client_takes_those_settings() -> None:
             "topic.max.message.bytes = 5000 refuses them",
         ),
         (replace(LARGE, record_bytes=200_000_000), "brokers take requests of 104,857,600 bytes"),
+        (
+            replace(LARGE, topic=replace(LARGE.topic, config=settings({"max.message.bytes": "4MiB"}))),
+            "topic.max.message.bytes = 4MiB must be a whole number of bytes",
+        ),
+        (
+            replace(LARGE, cluster=replace(LARGE.cluster, config=settings({"socket.request.max.bytes": "0.2e9"}))),
+            "broker.socket.request.max.bytes = 0.2e9 must be a whole number of bytes",
+        ),
     ],
 )
 def test_what_would_refuse_them_is_told_before_anything_starts(row: object, words: str) -> None:

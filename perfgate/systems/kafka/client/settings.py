@@ -220,7 +220,7 @@ def made_room(scenario: Scenario) -> Scenario:
     needed = _largest(scenario) + AROUND_BYTES
     if needed <= TAKEN[CLIENT]:
         return scenario
-    most = int(dict(scenario.cluster.config).get(REQUEST, TAKEN_IN_REQUEST))
+    most = _number(scenario, f"broker.{REQUEST}", dict(scenario.cluster.config).get(REQUEST, str(TAKEN_IN_REQUEST)))
     if needed > most:
         raise ConfigurationError(
             f"{scenario.name}: records of {needed - AROUND_BYTES:,} bytes: brokers take requests of {most:,} bytes "
@@ -228,7 +228,7 @@ def made_room(scenario: Scenario) -> Scenario:
         )
     producer, topic = dict(scenario.producer), dict(scenario.topic.config)
     for scope, name, stated in (("producer", CLIENT, producer), ("topic", TOPIC, topic)):
-        if name in stated and int(stated[name]) < needed:
+        if name in stated and _number(scenario, f"{scope}.{name}", stated[name]) < needed:
             raise ConfigurationError(
                 f"{scenario.name}: records of {needed - AROUND_BYTES:,} bytes, and {scope}.{name} = {stated[name]} "
                 f"refuses them: --set {scope}.{name}={needed}, or leave it out"
@@ -245,6 +245,12 @@ def made_room(scenario: Scenario) -> Scenario:
         config = with_settings(scenario.consumers.config, client | dict(scenario.consumers.config))
         scenario = replace(scenario, consumers=replace(scenario.consumers, config=config))
     return scenario
+
+
+def _number(scenario: Scenario, path: str, stated: str) -> int:
+    if not stated.isdecimal():
+        raise ConfigurationError(f"{scenario.name}: {path} = {stated} must be a whole number of bytes")
+    return int(stated)
 
 
 def _largest(scenario: Scenario) -> int:
