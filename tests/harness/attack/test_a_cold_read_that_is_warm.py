@@ -155,6 +155,16 @@ def test_what_is_local_is_one_replica_of_the_topic_over_what_has_moved(tmp_path:
     assert tiered.local_share("t", 2, logs, tier) == 0.25
 
 
+def test_a_file_that_brokers_delete_while_it_is_counted_counts_nothing(tmp_path: Path) -> None:
+    """The whole run ended with a traceback: they delete local segments just then."""
+    tier = tmp_path / "remote-tier"
+    for folder, size in ((tmp_path / "logs" / "t-0", 100), (tier / "t-0", 400)):
+        folder.mkdir(parents=True)
+        (folder / "0.log").write_bytes(bytes(size))
+        (folder / "1.log").symlink_to(tmp_path / "gone")  # listed, and not there any more
+    assert tiered.local_share("t", 1, [tmp_path / "logs"], tier) == 0.25
+
+
 def test_brokers_whose_files_are_out_of_reach_are_not_asked(tmp_path: Path) -> None:
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=print, note=print)
     assert "cold reads need --target embedded" in (target.cannot(COLD) or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,6 +78,14 @@ def local_share(topic: str, replicas: int, logs: list[Path], tier: Path) -> floa
 
     `logs`: folders of all brokers' partitions; `replicas` of each partition hold the same.
     """
-    own = sum(path.stat().st_size for folder in logs for path in folder.glob(f"{topic}-*/*.log") if path.exists())
-    remote = sum(path.stat().st_size for path in tier.rglob("*.log") if f"/{topic}-" in str(path))
+    own = _bytes_of(path for folder in logs for path in folder.glob(f"{topic}-*/*.log"))
+    remote = _bytes_of(path for path in tier.rglob("*.log") if f"/{topic}-" in str(path))
     return own / replicas / remote if remote else float("inf")
+
+
+def _bytes_of(files: Iterable[Path]) -> int:
+    found = 0
+    for file in files:
+        with suppress(FileNotFoundError):  # brokers delete and rename files meanwhile
+            found += file.stat().st_size
+    return found
