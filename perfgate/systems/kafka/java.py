@@ -7,6 +7,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -192,7 +193,7 @@ def _unpacked(archive: Path) -> Path:
             with tarfile.open(archive) as packed:
                 packed.extractall(part, filter="data")
             part.rename(target)
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
             raise ConfigurationError(f"{archive} cannot be unpacked: {error}") from error
         finally:
             shutil.rmtree(part, ignore_errors=True)

@@ -1,9 +1,11 @@
 """Builds of Kafka of one's own, mirrors of Maven Central, and which Java and which version brokers have."""
 
 import hashlib
+import io
 import os
 import tarfile
 import threading
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -80,6 +82,19 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be unpacked"):
         java.jars_of_build(str(archive))
     assert not list((tmp_path / "cache" / "kafka-perf-gate" / "builds").iterdir())
+
+
+def test_an_archive_that_is_damaged_is_one_message(tmp_path: Path) -> None:
+    """Where the damage was in a file's own bytes it was a traceback."""
+    home, packed = distribution(tmp_path), io.BytesIO()
+    (home / "libs" / "large.jar").write_bytes(bytes(1_000_000))
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.add(home, home.name)
+    squeeze, archive = zlib.compressobj(wbits=31), tmp_path / "kafka.tgz"
+    begin = squeeze.compress(packed.getvalue()[:500_000]) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    archive.write_bytes(begin + b"\7" * 64)  # of no type that a block may have
+    with pytest.raises(ConfigurationError, match="cannot be unpacked"):
+        java.jars_of_build(str(archive))
 
 
 @pytest.mark.parametrize(
