@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -115,11 +115,10 @@ class LiveSettings:
 
         def bring(broker: str) -> None:
             for name, (dynamic, effective) in wanted[broker].items():
-                before, own = self._before[broker][name], self._own[name]
-                is_ours = partial(_is_one, name, before=before, own=own)
+                is_ours = partial(self._is_ours, broker, name)
                 if not is_ours(now := value_now(self._admin, broker, name, is_ours)):
                     raise InterferedError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
-                if words := perhaps_own(broker, name, now, before[0], *own):
+                if words := perhaps_own(broker, name, now, self._before[broker][name][0], *self._own[name]):
                     self._say(words)
                 set_broker(self._admin, broker, name, dynamic, effective, go_on)
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
@@ -135,10 +134,9 @@ class LiveSettings:
                 raise
         return time.monotonic() - begin
 
-
-def _is_one(name: str, now: str | None, *, before: tuple[str | None, str], own: Collection[str]) -> bool:
-    """Whether this may be one of the `own` values that a run sets, or the one `before`."""
-    return any(is_own(name, now, *before, value) for value in own)
+    def _is_ours(self, broker: str, name: str, now: str | None) -> bool:
+        """Whether this may be one of the values that this object sets, or the one before."""
+        return any(is_own(name, now, *self._before[broker][name], value) for value in self._own[name])
 
 
 def _only_stated(name: str, found: ConfigEntry) -> bool:
