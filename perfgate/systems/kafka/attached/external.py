@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from typing import Unpack
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -98,17 +99,14 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         self._seen(admin)
         refuse_a_silent_zone(self._described, self._cluster_id)
         self._usable = those_that_tell(self._described, self._cluster_id, self._note)
-        manifest = self._manifest()
         self._blind = not sees_all_topics(admin)
         if self._blind:
             self._note(
                 f"note: {self._user} sees no topic but those of runs: whether others are offline or under-replicated "
                 f"cannot be told; grant it Describe on all topics ({page('targets-security')})"
             )
-        try:
+        with closing(self._manifest()) as manifest:
             check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, self._user, self._note)
-        finally:
-            manifest.close()
         self._settings = settings_digest(admin, self._brokers)
         self._trial = TopicTrial(admin, f"{self._described.prefix}{self._run_id}-trial", self._manifest, self._note)
 

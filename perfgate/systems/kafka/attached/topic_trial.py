@@ -7,7 +7,7 @@ scenario about just that would be invalid in every run, or would not measure wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -64,9 +64,9 @@ class TopicTrial:
 
     def _refused(self, topic: TopicSpec) -> OfCluster | None:
         """Ask for the topic without having it made. Other failures a run meets too, and then reports."""
-        name, manifest, refusal = f"{self._name}-0", self._manifest(), None
-        manifest.plans(name)
-        try:
+        name, refusal = f"{self._name}-0", None
+        with closing(self._manifest()) as manifest:
+            manifest.plans(name)
             try:
                 _ask(self._admin, _new(name, topic), validate_only=True)
                 self._delete(name)  # brokers may create what is only to be validated (2.8 with KRaft)
@@ -74,26 +74,22 @@ class TopicTrial:
                 if error.args[0].code() in REFUSALS:
                     refusal = OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
             manifest.gone(name)
-        finally:
-            manifest.close()
         return refusal
 
     def _ignored(self, topic: TopicSpec) -> OfCluster | None:
         """Make a topic with these settings, of one partition, and return which of them are not in force."""
         self._made += 1
-        name, manifest = f"{self._name}-{self._made}", self._manifest()
-        manifest.plans(name)
-        try:
-            _ask(self._admin, _new(name, replace(topic, partitions=1)))
-            found = self._in_force(name)
-        except KafkaException:
-            return None  # one of as many partitions as it says was not refused
-        finally:
+        name = f"{self._name}-{self._made}"
+        with closing(self._manifest()) as manifest:
+            manifest.plans(name)
             try:
+                _ask(self._admin, _new(name, replace(topic, partitions=1)))
+                found = self._in_force(name)
+            except KafkaException:
+                return None  # one of as many partitions as it says was not refused
+            finally:
                 self._delete(name)  # an answer that got lost may have made it
                 manifest.gone(name)
-            finally:
-                manifest.close()
         wrong = {key: found.get(key) for key, value in topic.config if found and not _same(value, found.get(key))}
         if not wrong:
             return None
