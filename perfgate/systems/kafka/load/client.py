@@ -31,20 +31,33 @@ def _failed(reason: str, code: int) -> LoadClientError:
     return UnansweredError(reason, name) if theirs else LoadClientError(reason)
 
 
-class Client:
-    """See :class:`perfgate.load.clients.BrokerClient`."""
+class Failures:
+    """Errors of a client by librdkafka's names, in its words; half of :class:`perfgate.load.clients.BrokerClient`."""
 
     NO_ANSWER = NO_ANSWER
 
-    def __init__(self, kind: int, settings: Mapping[str, str], topics: Sequence[str]) -> None:
-        """Raises LoadClientError with librdkafka's words when a setting is refused."""
-        self.topics = [topic.encode() for topic in topics]
-        self.each = 0
-        """Partitions of each topic, once connected."""
+    def __init__(self) -> None:
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
         self.throttled_ms = 0
-        """Time for which brokers held their answers back because of a quota."""
+
+    def note_error(self, code: int, text: str) -> None:
+        self.errors.setdefault(clib.error_name(code), text)
+
+    def count_failure(self, code: int, records: int) -> None:
+        self.failed[clib.error_name(code)] += records
+        self.note_error(code, clib.error_text(code))
+
+
+class Client(Failures):
+    """See :class:`perfgate.load.clients.BrokerClient`."""
+
+    def __init__(self, kind: int, settings: Mapping[str, str], topics: Sequence[str]) -> None:
+        """Raises LoadClientError with librdkafka's words when a setting is refused."""
+        super().__init__()
+        self.topics = [topic.encode() for topic in topics]
+        self.each = 0
+        """Partitions of each topic, once connected."""
         text = ctypes.create_string_buffer(clib.TEXT_BYTES)
         conf = lib.rd_kafka_conf_new()
         self._token = tokens(settings) if (by_iam := logs_in_by_iam(settings)) else None
@@ -128,14 +141,6 @@ class Client:
     def wait(self, seconds: float) -> None:
         if select.select([self._woken], [], [], max(0.0, seconds))[0]:
             os.read(self._woken, 4096)
-
-    def note_error(self, code: int, text: str) -> None:
-        """Remember the first words of each kind of error."""
-        self.errors.setdefault(clib.error_name(code), text)
-
-    def count_failure(self, code: int, records: int) -> None:
-        self.failed[clib.error_name(code)] += records
-        self.note_error(code, clib.error_text(code))
 
     def _note_throttle(self, _handle: int, _name: bytes, _broker: int, milliseconds: int, _opaque: int) -> None:
         self.throttled_ms += milliseconds

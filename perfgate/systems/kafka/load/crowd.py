@@ -17,7 +17,7 @@ import select
 import socket
 import struct
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,6 +28,7 @@ from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions, Una
 from perfgate.load.schedule import now
 from perfgate.systems.kafka.client import wire
 from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.client import Failures
 
 PLAINTEXT = "plaintext"
 ANSWER_S = 15.0
@@ -60,23 +61,20 @@ class _Connection:
         self.reached = False
 
 
-class Crowd:
+class Crowd(Failures):
     """See :class:`perfgate.load.clients.SendingClient`."""
 
     row = clib.MESSAGE
     FULL, PURGED = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE
     TIMED_OUT = clib.TIMED_OUT
-    NO_ANSWER = "_TIMED_OUT"
 
     def __init__(self, settings: Mapping[str, str], topic: str, *, connections: int, idle: int) -> None:
         """Raises LoadClientError where brokers want more than plain text, or this machine has too few files."""
         if (protocol := settings.get("security.protocol", PLAINTEXT).lower()) != PLAINTEXT:
             raise LoadClientError(f"a crowd of connections has no log-in and no TLS: security.protocol is {protocol}")
         self._allow(connections + idle)
+        super().__init__()
         self.topic = topic.encode()
-        self.errors: dict[str, str] = {}
-        self.failed: Counter[str] = Counter()
-        self.throttled_ms = 0
         self._servers = [_address(one) for one in settings["bootstrap.servers"].split(",")]
         self._acks = -1 if settings["acks"] in ("-1", "all") else int(settings["acks"])
         self._request_ms = int(settings.get("request.timeout.ms", "30000"))
@@ -191,11 +189,6 @@ class Crowd:
         hear(rows, heard)
         return count
 
-    def count_failure(self, code: int, records: int) -> None:
-        name = clib.error_name(code)
-        self.failed[name] += records
-        self.errors.setdefault(name, clib.error_text(code))
-
     def more(self) -> dict[str, list[int]]:
         """Return how many connections there should be, how many got an answer, and after how many us the last one."""
         asked = len(self._connections) + len(self._idle)
@@ -296,7 +289,7 @@ class Crowd:
         elif one.idle:
             error, watermark = wire.fetched(body)
             if error:
-                self.errors.setdefault(clib.error_name(error), clib.error_text(error))
+                self.note_error(error, clib.error_text(error))
                 self._put_off(one)
                 return
             one.offset = watermark
@@ -319,7 +312,7 @@ class Crowd:
         """End a connection: what was to go over it has failed. The next record, or question, makes another one."""
         assert one.socket is not None
         _, (host, port, *_) = self._leaders[one.partition]
-        self.errors.setdefault(clib.error_name(code), f"{host}:{port}: {reason}")
+        self.note_error(code, f"{host}:{port}: {reason}")
         del self._by_file[one.socket.fileno()]
         one.socket.close()  # which takes it out of the epoll
         one.socket, one.ready, one.busy, one.unsent = None, False, False, b""
