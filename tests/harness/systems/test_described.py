@@ -393,6 +393,15 @@ def test_a_file_whose_path_is_a_secret_can_be_sent_to_hosts(tmp_path: Path, monk
     assert dict(inlined(target.client, target.path))["ssl.ca.pem"] == "the authority"
 
 
+def test_a_key_in_place_of_its_path_is_named_and_not_shown(tmp_path: Path) -> None:
+    """It was a traceback where it was too long for a path, and stood in the message where it was not."""
+    for length in (64, 1_000):
+        key = f"-----BEGIN PRIVATE KEY-----\n{'Q' * length}\n-----END PRIVATE KEY-----\n"
+        with pytest.raises(ConfigurationError, match=r"ssl\.key\.location must be the path .* ssl\.key\.pem") as found:
+            described(tmp_path, f'{LEAST}[client]\n"ssl.key.location" = """{key}"""\n')
+        assert "QQ" not in str(found.value)
+
+
 def test_what_is_no_secret_masks_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant called kafka, a protocol from the environment, the path of a properties file from there."""
     monkeypatch.setenv("KPG_PROTOCOL", "ssl")

@@ -187,6 +187,9 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
             raise ConfigurationError(f"[client] {ALIAS} and {MECHANISM} are two names of one setting: state one")
         values[MECHANISM] = values.pop(ALIAS)
     for name in (one for one in (*INSIDE, *NAMES_A_FILE) if one in values):
+        if "-----BEGIN" in values[name]:  # a key's text is not to be shown
+            instead = f"; the text goes into {INSIDE[name]}" if name in INSIDE else ""
+            raise ConfigurationError(f"[client] {name} must be the path of a file, and is a file's text{instead}")
         if not Path(str(values[name])).exists() and (beside := folder / str(values[name])).exists():
             values[name] = str(beside)  # as every other path of the file
     client = {
