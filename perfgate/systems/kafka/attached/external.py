@@ -32,13 +32,7 @@ from perfgate.systems.kafka.attached.identity import (
 )
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
 from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions, may_make
-from perfgate.systems.kafka.client.admin import (
-    cluster_id_at,
-    put_back_own,
-    sees_all_topics,
-    topic_ids,
-    version_of,
-)
+from perfgate.systems.kafka.client.admin import cluster_id_at, put_back_own, sees_all_topics, topic_ids, version_of
 from perfgate.systems.kafka.client.quotas import set_quota
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 

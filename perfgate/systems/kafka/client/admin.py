@@ -232,8 +232,8 @@ def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *va
 def is_own(name: str, reported: str | None, before: str | None, effective: str, value: str) -> bool:
     """Whether a run that sets `value` may have set this dynamic value; else another client has since, and it is theirs.
 
-    `before`, `effective`: as `setting_of` gave them before the run's first change. A run that was broken off may have left
-    a pool of threads at any size on its way.
+    `before`, `effective`: as `setting_of` gave them before the run's first change. A run that was broken off may have
+    left a pool of threads at any size on its way.
     """
     sizes: set[str] = set()
     ahead = {effective, value} if POOLS.fullmatch(name) else set()

@@ -46,7 +46,7 @@ BY_HAND_S = 30.0
 
 
 def new_options(version: str) -> bool:
-    """Whether this release has --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
+    """Whether its tools have --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
     return release_numbers(version) >= (4, 2)
 
 
