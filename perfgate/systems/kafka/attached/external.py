@@ -44,11 +44,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     """Attaches to Kafka's described brokers; see :class:`perfgate.model.target.Target`."""
 
     def __init__(
-        self,
-        described: DescribedTarget,
-        *,
-        note: Callable[[str], None],
-        **permitted: Unpack[Permitted],
+        self, described: DescribedTarget, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
     ) -> None:
         """See :class:`AttachedTarget`."""
         super().__init__(described, KafkaCleaner(described, note), note=note, **permitted)
