@@ -110,7 +110,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         under_replicated = self._described.limits.under_replicated
         reason = self._unwell_in_time(lambda: unwell(admin, under_replicated), "the state of their partitions")
         self._refuse_sick(reason)
-        return f"{len(self._brokers)}, Kafka {self._version or 'of a version that they do not tell'}"
+        return f"{len(self._brokers)}, Kafka {self._version}"
 
     def _may_make_topics(self, admin: AdminClient) -> str:
         may_make(admin, f"{self._described.prefix}{self._run_id}-{uuid.uuid4().hex[:8]}", self._user)
