@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.judge.scatter import Parts
-from perfgate.judge.sequential import FEWEST_UNITS, judge_units
+from perfgate.judge.sequential import FEWEST_UNITS
 from perfgate.model import RecordedPairs
+from tests.harness.build.units import judge_units
 
 DRAWS = 20_000
 SCATTER = 0.5

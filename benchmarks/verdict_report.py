@@ -18,8 +18,9 @@ from scipy import stats
 
 from benchmarks.verdict_quality import BUSY_ROWS, CASES, DELAYS, recorded
 from perfgate.judge.bounds_files import load_ratios
-from perfgate.judge.claims.ratio import verdict_of_units
-from perfgate.judge.sequential import judge_units
+from perfgate.judge.claims.ratio import claim_of
+from perfgate.judge.sequential import first_decision
+from tests.harness.build.units import judge_units
 
 RESAMPLED = 300
 EFFECTS = (0.0, -0.05, -0.10, 0.10, -0.50, -0.75, -0.95)
@@ -172,6 +173,7 @@ def main() -> int:
 def _print_against_a_reference(entries: Sequence[Mapping[str, Any]]) -> None:
     """Print what a nightly against a reference says of the rate, by the shipped ratio, and when it has said so."""
     (ratio,) = (one for one in load_ratios(SHIPPED).default if one.metric.name == "records_per_s")
+    claim = claim_of(ratio)
     print(
         f"\n### Against a reference: at least {ratio.limit:g} of its rate; {REFERENCE_MIN} min a scenario, "
         f"{REFERENCE_TIMES} drawn for each line\n\n| units | true effect | red | green | undecided | median minutes |"
@@ -182,7 +184,13 @@ def _print_against_a_reference(entries: Sequence[Mapping[str, Any]]) -> None:
         for effect in REFERENCE_EFFECTS:
             found, minutes = Counter[bool | None](), []
             for logs in drawn_units(pools, planned, effect, number, REFERENCE_TIMES):
-                verdict, at = verdict_of_units(logs, planned, ratio, final=True)
+                verdict, at = first_decision(
+                    logs,
+                    planned,
+                    lambda estimate, last: claim.decide(estimate, last, 0.0),
+                    ends=lambda _: True,
+                    final=True,
+                )
                 found[verdict.red if verdict else None] += 1
                 minutes.append(at.units * unit_s / 60)
             shares = (f"{found[key] / REFERENCE_TIMES * 100:.1f} %" for key in (True, False, None))

@@ -14,7 +14,7 @@ from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, ruled, worst
 from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_told, scheduled
+from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_decision, scheduled
 from perfgate.judge.units import (
     SoundUnits,
     fewest_units,
@@ -103,7 +103,7 @@ class ClaimCase(Case):
         if hidden > claim.margin:
             hidden = 0.0  # more units would not help: it may end, and a guard says so then
 
-        verdict, self.estimate = first_told(
+        verdict, self.estimate = first_decision(
             self.logs,
             comparison.planned_units,
             lambda estimate, last: claim.decide(estimate, last, hidden),

@@ -11,8 +11,7 @@ from perfgate.judge.bounds_files import Ratios
 from perfgate.judge.claim import Ruling, judge, notes_on, ruled
 from perfgate.judge.paths import paths_ms
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
-from perfgate.judge.scatter import Known
-from perfgate.judge.sequential import Estimate, first_told
+from perfgate.judge.sequential import Estimate
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
 from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule
@@ -210,28 +209,6 @@ def _judgement(
 
 def _values(rounds: Sequence[Round], name: str) -> list[float]:
     return [r.metrics[name] for r in rounds if name in r.metrics and not r.no_number(name)]
-
-
-def verdict_of_units(
-    logs: Sequence[float],
-    planned: int,
-    ratio: Ratio,
-    *,
-    final: bool,
-    known: Known | None = None,
-    former: Sequence[int] = (),
-) -> tuple[Verdict | None, Estimate]:
-    """The verdict and estimate of the first look that decides. `logs`: of each unit, candidate over reference."""
-    claim = claim_of(ratio)
-    return first_told(
-        logs,
-        planned,
-        lambda estimate, last: claim.decide(estimate, last, 0.0),
-        ends=lambda _: True,
-        final=final,
-        known=known,
-        former=former,
-    )
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.unit_errors import drawn
-from perfgate.judge.sequential import POWER, chance_of_answer, estimate, judge_units, looks_until, units_needed
+from perfgate.judge.sequential import POWER, chance_of_answer, estimate, looks_until, units_needed
+from tests.harness.build.units import judge_units
 
 DRAWS = 2000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison, with_notable
-from perfgate.judge.sequential import Rule, critical, judge_units, looks_until
+from perfgate.judge.sequential import Rule, critical, looks_until
 from perfgate.judge.wording import alone_lines, comparison_message, recommendation
 from perfgate.measure.parts import Compared
 from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, Effect, Load
@@ -14,6 +14,7 @@ from perfgate.model.compared import MAY_DECIDE
 from perfgate.report.results import comparison_entry
 from tests.harness.build import flawed, one_round, scenario
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.units import judge_units
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"
 

@@ -12,10 +12,10 @@ from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.scatter import scatter
-from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Load, Measurement, RecordedPairs, Verdict, settings
 from tests.harness.build import accounting
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.units import judge_units
 from tests.harness.judge.test_two_clusters import WIDE, on_two
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.sequential import POWER, chance_of_answer, judge_units, looks_until, scheduled, units_needed
+from perfgate.judge.sequential import POWER, chance_of_answer, looks_until, scheduled, units_needed
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.flaw import Doubt, Flaw
 from tests.harness.build import accounting, flawed
+from tests.harness.build.units import judge_units
 from tests.harness.judge.test_edges_compare import BETTER, CPU, P99, RATE, of_units, with_rounds
 
 RECEIVED, SEEN = "received_records_per_s", "end_to_end_latency_ms.p99"

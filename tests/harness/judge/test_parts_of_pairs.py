@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from benchmarks.unit_errors import with_parts
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.scatter import BETWEEN, SEEN, Parts, before, scatter
-from perfgate.judge.sequential import judge_units
 from perfgate.judge.wording import comparison_message
 from perfgate.model import Comparison, Effect, RecordedPairs
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.units import judge_units
 
 BURSTS = (1.0, 1.1, 0.9, 1.05, 0.95, 1.0)
 

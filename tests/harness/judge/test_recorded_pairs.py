@@ -13,12 +13,12 @@ from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.scatter import scatter
-from perfgate.judge.sequential import judge_units
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.wording import comparison_message
 from perfgate.model import Comparison, Effect, RecordedPairs, Verdict
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.units import judge_units
 
 EFFECTS = (0.05, -0.04, 0.06, -0.05, 0.03, -0.06, 0.05, -0.05)
 

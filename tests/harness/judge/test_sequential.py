@@ -17,12 +17,12 @@ from perfgate.judge.sequential import (
     critical,
     detectable,
     estimate,
-    judge_units,
     looks_until,
     scheduled,
     units_needed,
     widening,
 )
+from tests.harness.build.units import judge_units
 
 FIFTHS = (1, 2, 3, 4, 5)
 UNITS = st.lists(st.floats(-0.5, 0.5, allow_nan=False), min_size=2, max_size=40)

@@ -9,9 +9,9 @@ import pytest
 from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Measurement, Verdict
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.units import judge_units
 from tests.harness.run_gate import ROOT
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"
