@@ -89,7 +89,7 @@ def test_a_metric_that_was_not_measured_decides_nothing() -> None:
 @pytest.mark.parametrize("metrics", [2, 5, 20])
 def test_metrics_share_the_chance_of_an_error(metrics: int) -> None:
     looks = looks_until(40, 40, last=True)
-    assert critical(looks, 0.001 / metrics) > critical(looks, 0.001)
+    assert critical(looks, 0.001 / metrics, 39) > critical(looks, 0.001, 39)
     rng, rule = np.random.default_rng(7), Rule(share=1 / metrics)
     runs = [
         [judge_units(rng.normal(0, 0.1, 20).tolist(), 20, final=True, rule=rule) for _ in range(metrics)]

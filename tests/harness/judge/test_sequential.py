@@ -74,7 +74,7 @@ def test_the_error_is_widened_by_correlation_and_skewness(
 def test_the_interval_is_never_narrower_than_students_and_goes_by_scale_alone(logs: list[float], scale: float) -> None:
     looks = looks_until(len(logs), len(logs), last=True)
     found, scaled = estimate(logs, looks), estimate([scale * x for x in logs], looks)
-    plain = critical(looks, INTERVAL_ERROR) * found.spread / math.sqrt(len(logs))
+    plain = critical(looks, INTERVAL_ERROR, len(logs) - 1) * found.spread / math.sqrt(len(logs))
     assert found.interval[0] <= found.mean - plain <= found.mean + plain <= found.interval[1]
     if found.spread > 1e-9:
         assert scaled.interval == pytest.approx([scale * x for x in found.interval], rel=1e-6, abs=1e-12)
