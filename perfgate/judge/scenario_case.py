@@ -90,8 +90,7 @@ class FaultCase(ScenarioCase):
         return self.scenario
 
     def test(self) -> Ruling:
-        outcome = judge_fault(self.fault, self.measurement, self.thresholds)
-        return Ruling(verdict=outcome.verdict, judgements=outcome.judgements, reasons=outcome.reasons)
+        return judge_fault(self.fault, self.measurement, self.thresholds)
 
     def red(self) -> list[Judgement]:
         if not any(r.failover for r in self.measurement.rounds):

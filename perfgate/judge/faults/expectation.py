@@ -71,13 +71,13 @@ def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Seq
     )
 
 
-def expected_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """The same for the longest time in which nothing of a partition is received."""
+def expected_receiving(scenario: FaultScenario, sending: Expectation) -> Expectation:
+    """The longest time in which nothing of a partition is received; `sending`: its :func:`expected_outage`."""
     receiving = scenario.fault.about.receiving
-    return receiving(scenario) if receiving else others_receiving(scenario, usual_s, told_s)
+    return receiving(scenario) if receiving else others_receiving(sending)
 
 
-def others_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    sending = expected_outage(scenario, usual_s, told_s)
+def others_receiving(sending: Expectation) -> Expectation:
+    """The same of the groups of consumers that the fault is not done to."""
     sure_s = sending.sure_s and sending.sure_s + FIND_S
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)

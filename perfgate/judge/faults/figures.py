@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from perfgate.judge.doubts import without_explained
 from perfgate.judge.phrases import joined
@@ -29,14 +29,6 @@ Rule = Callable[[Sequence[float]], Judgement]
 """Judges the figures of the rounds that count; infinity is a time that never ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A metric of one round with all doubts about it."""
-
-    value: float
-    doubts: tuple[Doubt, ...]
-
-
 def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
     """The rounds whose flaws do not explain everything of this metric."""
     return tuple(r for r in measurement.rounds if explained(flaws_of(r, metric), metric)[0] < math.inf)
@@ -49,11 +41,11 @@ def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
     return flaws
 
 
-def figures(measurement: Measurement, metric: str) -> list[Figure]:
-    """The figures of the rounds that count and have it, or never got there."""
+def figures(measurement: Measurement, metric: str) -> list[tuple[float, tuple[Doubt, ...]]]:
+    """The figures of the rounds that count and have it, or never got there, each with all doubts about it."""
     never = {metric: math.inf} if metric in TIMES_UNTIL else {}
     return [
-        Figure(value, (*flaws_of(r, metric), *_of_the_load(r, metric, value)))
+        (value, (*flaws_of(r, metric), *_of_the_load(r, metric, value)))
         for r in counting(measurement, metric)
         for value in ({**never, **r.metrics}.get(metric),)
         if value is not None
@@ -67,13 +59,12 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     load explains only a red outage, and makes one doubtful that keeps its limit by less than the load paused.
     """
     by_round = figures(measurement, metric)
-    values = [figure.value for figure in by_round]
+    values, doubts = [value for value, _ in by_round], [of_round for _, of_round in by_round]
     judged = rule(values)
     flaws = [flaw for r in measurement.rounds for flaw in flaws_of(r, metric)]
     if judged.verdict is Verdict.REGRESSED:
-        left = without_explained(values, METRICS[metric].sign, metric, [figure.doubts for figure in by_round])
-        doubts = [doubt for figure in by_round for doubt in figure.doubts]
-        why = _words(doubts, metric, judged)
+        left = without_explained(values, METRICS[metric].sign, metric, doubts)
+        why = _words([doubt for of_round in doubts for doubt in of_round], metric, judged)
         if rule(left).verdict is Verdict.REGRESSED:
             return replace(judged, reason=joined(judged.reason, why and f"red in spite of: {why}"))
         verdict = Verdict.INVALID if flaws else Verdict.INCONCLUSIVE

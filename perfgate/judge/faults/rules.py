@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from perfgate.faults.time import GROWN
-from perfgate.judge.claim import notes_on, worst
+from perfgate.judge.claim import Ruling, notes_on, worst
 from perfgate.judge.faults.expectation import (
     expected_outage,
     expected_receiving,
@@ -33,7 +33,7 @@ from perfgate.judge.limits import reach_of
 from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
 from perfgate.judge.thresholds import for_one_look
-from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Round, Scenario, Threshold, Verdict
+from perfgate.model import FaultScenario, Judgement, Measurement, Round, Scenario, Threshold, Verdict
 from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.faults import RETRIES, Expectation
 
@@ -79,7 +79,7 @@ def durability_of(scenario: Scenario) -> Durability:
     return "nothing lost, duplicated or reordered" if is_idempotent(scenario) else "nothing lost"
 
 
-def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
+def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Ruling:
     """Judge every round: records first, then the outage and what else has a threshold.
 
     A record lost against the promise is red in any round. An outage is judged by its stored threshold, and by the most
@@ -89,13 +89,12 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
     depends on what else the machine does. Flaws of the load are weighed by :func:`weighed`.
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
-    usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
+    expected = expected_outage(scenario, usual_latency_s(measurement), told_session_s(measurement))
     stored = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
-    expected = expected_outage(scenario, usual_s, told_s)
     predicted = {
         OUTAGE: expected,
-        RECEIVING: expected_receiving(scenario, usual_s, told_s),
-        OTHERS: others_receiving(scenario, usual_s, told_s),
+        RECEIVING: expected_receiving(scenario, expected),
+        OTHERS: others_receiving(expected),
     }
     no_effect = had_no_effect(scenario, expected, [r.metrics[OUTAGE] for r in measurement.rounds])
     judgements = (
@@ -112,7 +111,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *([Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect)] if no_effect else []),
         *(_recovered(measurement) if RECOVERY not in stored and not scenario.fault.about.ends_load else []),
         *failed_sends(scenario, measurement, expected),
-        *_kept_up(scenario, measurement),
+        *_kept_up(scenario, measurement, predicted[RECEIVING]),
         *_accepted_once(scenario, measurement),
         *took_over(scenario, measurement),
         *(
@@ -127,7 +126,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
     without_source = growth_without_source(scenario, measurement)
     notes += [f"{name} is not held: {why}" for name, why in without_source.items() if name not in stored]
     verdict = worst(judgement.verdict for judgement in judgements)
-    return Outcome(name=scenario.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
+    return Ruling(verdict=verdict, judgements=judgements, reasons=tuple(notes))
 
 
 def _bounded(most: float, stored: Threshold | None) -> bool:
@@ -305,7 +304,7 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
     return [Judgement(verdict=verdict, metric="unknown_records", reason=reason)]
 
 
-def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
+def _kept_up(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
     """A judgement when consumers were still behind when the load ended: in doubt where it ended too early.
 
     Those that stayed away may catch up once and fall behind again.
@@ -317,7 +316,6 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
     else:
         return []
     lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
-    expected = expected_receiving(scenario, usual_latency_s(measurement), told_session_s(measurement))
     long_enough = lasted > expected.high_s
     verdict = _mostly(never, len(read)) if long_enough else Verdict.INCONCLUSIVE
     reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
@@ -327,11 +325,12 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Records given again after acceptance, or accepted by none; a dead member may not have reported all."""
-    counts = {metric: _most(measurement, metric) for metric in ACCEPTED if scenario.fault.about.redelivers}
+    if not scenario.fault.about.redelivers:
+        return []
     return [
-        _red(metric, most, f"in one round {most:,.0f} records {ACCEPTED[metric]}")
-        for metric, most in counts.items()
-        if most
+        _red(metric, most, f"in one round {most:,.0f} records {words}")
+        for metric, words in ACCEPTED.items()
+        if (most := _most(measurement, metric))
     ]
 
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from perfgate.faults.cold_read import MOST_LEFT
-from perfgate.judge.faults.expectation import expected_receiving
+from perfgate.judge.faults.expectation import expected_outage, expected_receiving
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.faults.analysis import analyse
 from perfgate.model import (
@@ -78,9 +78,9 @@ def test_how_long_they_stay_away_has_room_for_what_is_done_meanwhile() -> None:
     """A minute of 3,000 records/s was written out in 5.5 s, and the wait for that was red."""
     row = replace(COLD, fault=replace(COLD.fault, hold_s=20.0))
     writes_s = row.offered_bytes_per_s * 20.0 / 20e6
-    assert expected_receiving(row).high_s == pytest.approx(20 + 5 + writes_s + 5)
+    assert expected_receiving(row, expected_outage(row)).high_s == pytest.approx(20 + 5 + writes_s + 5)
     tiers = replace(TIERED, fault=replace(TIERED.fault, hold_s=20.0))
-    assert expected_receiving(tiers).high_s == 20 + 30 + 5
+    assert expected_receiving(tiers, expected_outage(tiers)).high_s == 20 + 30 + 5
 
 
 @pytest.mark.parametrize(

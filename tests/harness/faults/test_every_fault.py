@@ -30,7 +30,8 @@ def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
         taken, back = commands
         assert back == BACK[taken], "what a command takes away another one gives back"
     row = FaultScenario.of(scenario(), Fault(kind=kind))
-    for expected in (expected_outage(row), expected_receiving(row)):
+    outage = expected_outage(row)
+    for expected in (outage, expected_receiving(row, outage)):
         assert 0 <= expected.low_s <= expected.high_s
         assert expected.why
 

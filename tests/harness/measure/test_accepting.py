@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfgate.judge.faults.expectation import expected_receiving
+from perfgate.judge.faults.expectation import expected_outage, expected_receiving
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT
 from perfgate.measure.faults.analysis import analyse
@@ -106,7 +106,7 @@ def test_a_member_that_was_not_slow_enough_says_nothing() -> None:
 def test_the_lock_is_what_the_brokers_settings_say() -> None:
     short = settings({"group.share.record.lock.duration.ms": 2000})
     assert (record_lock_s(ROW), record_lock_s(replace(ROW, cluster=replace(ROW.cluster, config=short)))) == (30, 2)
-    assert "locks last 30 s" in expected_receiving(ROW).why
+    assert "locks last 30 s" in expected_receiving(ROW, expected_outage(ROW)).why
 
 
 def test_acceptances_are_kept_and_older_histories_have_none(tmp_path: Path) -> None:
