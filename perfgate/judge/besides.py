@@ -71,7 +71,7 @@ def once_late(measurement: Measurement) -> str:
 
 def worst_factors(comparison: Comparison, effect: Effect) -> dict[str, float]:
     """The factor of the baseline that each metric may reach."""
-    scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
+    scenario, sides = comparison.scenario, comparison.sides
     load = scenario.load
     factors = {name: factor for name, factor in NOT_THE_SAME.items() if load.sends or name != DECIDES_PACED}
     if scenario.consumers and load.readers_metric:
@@ -134,7 +134,7 @@ def never_reached(comparison: Comparison) -> str:
     Every round writes to a topic of its own, for a few seconds in a burst: a setting that acts after more than the
     fullest partition held, or later, was not measured. Nor was one for which brokers look less often than that.
     """
-    sides = (comparison.baseline, comparison.candidate)
+    sides = comparison.sides
     written_ms = _written_to_ms(comparison)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
         stated = [_settings(one).get(name) for one in sides]
@@ -180,8 +180,7 @@ def _written_to_ms(comparison: Comparison) -> int:
     """A lower bound of how long a topic of a round was written to, without gaps between turns; 0 of a backlog."""
     if not comparison.scenario.load.sends:
         return 0
-    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
-    written_s = [[r.warmup_s + r.window_s for r in rounds] for rounds in sides]
+    written_s = [[r.warmup_s + r.window_s for r in side.rounds] for side in comparison.sides]
     parts = len(comparison.orders[0].split()) if comparison.orders else 1
     in_turns = comparison.rounds_per_unit == parts
     each = map(sum, zip(*written_s, strict=False)) if in_turns else (s for side in written_s for s in side)

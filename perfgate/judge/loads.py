@@ -11,6 +11,7 @@ from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
 from perfgate.judge.rounds import arms_of
 from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.judge.sequential import ERROR, INTERVAL_ERROR, looks_until
+from perfgate.judge.statistics import tail
 from perfgate.judge.units import whole_units
 from perfgate.model import Comparison, Measurement, Round, Verdict
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
@@ -82,8 +83,8 @@ class Short:
 
 
 def short_of(comparison: Comparison) -> Short:
-    declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
-    among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
+    declared, candidate = ([r.not_sustained for r in m.rounds if r.not_sustained] for m in comparison.sides)
+    among = [len(m.rounds) for m in comparison.sides]
     counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
     chance = chance_of(len(candidate), among[1], len(declared), among[0])
     return Short(
@@ -120,18 +121,13 @@ def below_its_cap(comparison: Comparison) -> str:
 
     The median of the rounds, which the cap limits, does not show them, nor does the CPU per record.
     """
-    sides = (comparison.baseline, comparison.candidate)
-    if not comparison.scenario.load.capped or not all(map(at_its_cap, sides)):
+    if not comparison.scenario.load.capped or not all(map(at_its_cap, comparison.sides)):
         return ""
-    declared, candidate = (rounds_below_its_cap(side) for side in sides)
-    among = [len(side.rounds) for side in sides]
+    declared, candidate = map(rounds_below_its_cap, comparison.sides)
+    among = [len(m.rounds) for m in comparison.sides]
     if chance_of(candidate, among[1], declared, among[0]) > INTERVAL_ERROR:
         return ""
     return f"below its cap in {candidate} of {among[1]} rounds, as declared in {declared} of {among[0]}"
-
-
-def _short(measurement: Measurement) -> list[str]:
-    return [r.not_sustained for r in measurement.rounds if r.not_sustained]
 
 
 def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
@@ -207,5 +203,4 @@ def _counts(comparison: Comparison) -> Iterator[tuple[_Kind, int, int]]:
 
 def chance_by_toss(more: int, fewer: int) -> float:
     """The chance that a coin's toss gives one side at least `more` of them all."""
-    count = more + fewer
-    return math.ldexp(sum(math.comb(count, heads) for heads in range(more, count + 1)), -count)
+    return tail(more + fewer, fewer + 1)

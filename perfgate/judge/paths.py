@@ -23,7 +23,7 @@ than all but that."""
 def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
     """The client's round trips, in ms, to two existing clusters: the baseline's and the candidate's."""
     link = comparison.scenario.link.name
-    before, after = (m.rtt_ms.get(link) for m in (comparison.baseline, comparison.candidate))
+    before, after = (m.rtt_ms.get(link) for m in comparison.sides)
     return (before, after) if comparison.two_clusters and before and after else None
 
 

@@ -40,9 +40,8 @@ def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
 
 def part_logs(comparison: Comparison, metric: str) -> tuple[tuple[float, ...], ...]:
     """The same of each round of a whole unit, a tuple a unit."""
-    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
     size, count = comparison.rounds_per_unit, whole_units(comparison)
-    before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
+    before, after = ([r.metrics.get(metric, 0.0) for r in side.rounds[: size * count]] for side in comparison.sides)
     if not all(value > 0 for value in (*before, *after)):
         return ()
     logs = np.log(after) - np.log(before)
@@ -261,7 +260,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
         if parts:
             every.append(tuple(measured for measured, _ in parts))
             left.append(fmean(rest for _, rest in parts))
-    among = -(-max(len(m.rounds) for m in (comparison.baseline, comparison.candidate)) // size)
+    among = -(-max(len(m.rounds) for m in comparison.sides) // size)
     return SoundUnits(
         metric=metric,
         logs=tuple(map(fmean, every)),

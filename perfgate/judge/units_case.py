@@ -39,10 +39,10 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     where the sides differ in these.
     """
     load = comparison.scenario.load
-    readers = [side.scenario.consumers for side in (comparison.baseline, comparison.candidate)]
+    readers = [side.scenario.consumers for side in comparison.sides]
     if all(readers) and readers[0] != readers[1] and load.readers_metric:
         return METRICS[load.readers_metric]
-    if load.capped and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
+    if load.capped and all(map(at_its_cap, comparison.sides)):
         return METRICS[AT_ITS_CAP]
     return METRICS[load.decides]
 
@@ -87,13 +87,14 @@ class UnitsClaim(ABC):
 
 
 class ClaimCase(Case):
-    """One claim of a comparison. `estimate`: of the look that decides, once it was tested."""
+    """One claim of a comparison. Once it was judged: its `ruling`, and the `estimate` of the look that decides."""
 
     def __init__(self, claim: UnitsClaim, whole: UnitsCase) -> None:
         self.claim, self.metric, self.whole = claim, claim.metric, whole
         self.comparison, self.final = whole.comparison, whole.final
         self.parts = part_logs(whole.comparison, claim.metric.name)
         self.logs = tuple(map(fmean, self.parts))
+        self.ruling = ruled(Verdict.INCONCLUSIVE)
         self.estimate: Estimate | None = None
 
     def test(self) -> Ruling:
@@ -119,21 +120,14 @@ class ClaimCase(Case):
         return ruled(verdict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tested:
-    """A claim with its ruling, and its estimate where it could be tested."""
-
-    claim: UnitsClaim
-    ruling: Ruling
-    estimate: Estimate | None
-
-
 class UnitsCase(Case):
     """All claims of a scenario that was measured in turns; `final`: nothing more will be measured."""
 
     sides = AS_DECLARED
     """The names of the two clusters."""
-    sides_named = ("as declared", "candidate")
+    baseline_named = "as declared"
+    overloaded = Verdict.INCONCLUSIVE
+    """The verdict where the brokers of the baseline did not take the load."""
 
     def __init__(self, comparison: Comparison, claims: Sequence[UnitsClaim], *, final: bool) -> None:
         self.comparison, self.claims, self.final = comparison, tuple(claims), final
@@ -149,11 +143,6 @@ class UnitsCase(Case):
     def needed(self) -> int:
         return fewest_units(self.comparison, [metric.name for metric in self.metrics])
 
-    @property
-    def overloaded(self) -> Verdict:
-        """The verdict where the baseline's brokers did not take the load."""
-        return Verdict.INCONCLUSIVE
-
     @cached_property
     def short(self) -> Short:
         return short_of(self.comparison)
@@ -164,10 +153,12 @@ class UnitsCase(Case):
         return still_compiling(self.comparison)
 
     @cached_property
-    def tested(self) -> tuple[Tested, ...]:
-        """Every claim with its ruling."""
-        cases = [ClaimCase(claim, self) for claim in self.claims]
-        return tuple(Tested(claim=case.claim, ruling=judge(case), estimate=case.estimate) for case in cases)
+    def tested(self) -> tuple[ClaimCase, ...]:
+        """Every claim, judged."""
+        cases = tuple(ClaimCase(claim, self) for claim in self.claims)
+        for case in cases:
+            case.ruling = judge(case)
+        return cases
 
     @abstractmethod
     def undecided(self, estimate: Estimate) -> tuple[str, ...]:
@@ -224,7 +215,7 @@ class UnitsStopRule(ABC):
     def may_decide(self, comparison: Comparison) -> list[str]:
         """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
         names = [metric.name for metric in deciding_metrics(comparison)]
-        near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
+        near = all(at_its_cap(m, NEAR_THE_CAP) for m in comparison.sides)
         by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
         return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 

@@ -149,6 +149,11 @@ class Comparison:
         """The scenario as declared."""
         return self.baseline.scenario
 
+    @property
+    def sides(self) -> tuple[Measurement, Measurement]:
+        """The baseline and the candidate."""
+        return self.baseline, self.candidate
+
     def turned(self) -> Comparison:
         """Return the comparison with its sides swapped."""
         swapped = str.maketrans("AB", "BA")

@@ -14,7 +14,7 @@ from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
 from perfgate.judge.sequential import Estimate
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
-from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule
+from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
@@ -77,22 +77,19 @@ class ReferenceCase(UnitsCase):
     """A scenario of the candidate, against the reference that was measured in turns with it."""
 
     sides = (THE_REFERENCE, "the candidate's cluster")
-    sides_named = (THE_REFERENCE, "candidate")
+    baseline_named = THE_REFERENCE
 
     def __init__(self, comparison: Comparison, ratios: Ratios, *, final: bool) -> None:
-        self.path = ratios.path
+        self.path, self.measured = ratios.path, measured_in(comparison)
         self.stated = [claim_of(ratio) for ratio in ratios.of(comparison.scenario.name)]
         claims = [
             claim
             for claim in self.stated
-            if not of_both(comparison, claim.metric.name) and _measured(comparison, claim)
+            if not of_both(comparison, claim.metric.name) and (claim.own or claim.metric.name in self.measured)
         ]
         super().__init__(comparison, claims, final=final)
-
-    @property
-    def overloaded(self) -> Verdict:
-        """MISSING where a probing rate is beyond this machine, so that the reference lacks it too."""
-        return Verdict.MISSING if self.comparison.scenario.load.probes else Verdict.INCONCLUSIVE
+        if comparison.scenario.load.probes:  # the rate is beyond this machine, so that the reference lacks it too
+            self.overloaded = Verdict.MISSING
 
     def undecided(self, estimate: Estimate) -> tuple[str, ...]:
         return (f"{estimate.units} units do not tell whether the limit is kept",)
@@ -121,23 +118,21 @@ class ReferenceCase(UnitsCase):
 
     def _not_judged(self) -> list[str]:
         """Ratios of the brokers' usage that are left out, and why: no source has it, or both sides share it."""
-        rounds = (*self.comparison.baseline.rounds, *self.comparison.candidate.rounds)
+        rounds = (r for side in self.comparison.sides for r in side.rounds)
         why = next((r.usage_unavailable for r in rounds if r.usage_unavailable), "")
-        measured = {name for r in rounds for name in r.metrics}
         names = [claim.metric.name for claim in self.stated]
         defaults = [claim.metric.name for claim in self.stated if not claim.own]
-        unknown = [name for name in defaults if why and name.startswith("broker_") and name not in measured]
-        shared = [name for name in names if name in measured and of_both(self.comparison, name)]
+        unknown = [name for name in defaults if why and name.startswith("broker_") and name not in self.measured]
+        shared = [name for name in names if name in self.measured and of_both(self.comparison, name)]
         return [
             *(f"{name} is not held: {why}" for name in unknown),
             *(f"{name} is not held: both sides are of the same brokers" for name in shared),
         ]
 
 
-def _measured(comparison: Comparison, claim: UnitsClaim) -> bool:
-    """Whether a ratio counts: it is the scenario's own, or any round has its metric."""
-    rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
-    return claim.own or any(claim.metric.name in r.metrics for r in rounds)
+def measured_in(comparison: Comparison) -> set[str]:
+    """The names of all metrics that any round of either side has."""
+    return {name for side in comparison.sides for r in side.rounds for name in r.metrics}
 
 
 def of_both(comparison: Comparison, metric: str) -> bool:
@@ -164,8 +159,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     return outcome
 
 
-def _by_estimate(comparison: Comparison, tested: Tested) -> Judgement:
-    ruling, estimate, name = tested.ruling, tested.estimate, tested.claim.metric.name
+def _by_estimate(comparison: Comparison, tested: ClaimCase) -> Judgement:
+    ruling, estimate, name = tested.ruling, tested.estimate, tested.metric.name
     if estimate is None:
         return Judgement(verdict=ruling.verdict, metric=name, reason="; ".join(ruling.reasons))
     low, mean, high = map(share_of, (estimate.interval[0], estimate.mean, estimate.interval[1]))
@@ -234,9 +229,9 @@ class ReferenceStopRule(UnitsStopRule):
         self._ratios = ratios
 
     def fewest_units(self, comparison: Comparison) -> int:
-        rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
         names = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name)]
-        return fewest_units(comparison, [name for name in names if any(name in r.metrics for r in rounds)])
+        measured = measured_in(comparison)
+        return fewest_units(comparison, [name for name in names if name in measured])
 
     def may_decide(self, comparison: Comparison) -> list[str]:
         """The metrics that decide by the load, or may, and those of the scenario's own ratios."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from statistics import fmean
 
 from perfgate.judge.besides import worst_factors
@@ -24,7 +25,7 @@ from perfgate.judge.units import (
     scatter_text,
     unit_logs,
 )
-from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
+from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
 from perfgate.model.judged import severity
 
@@ -87,8 +88,8 @@ class ChangeCase(UnitsCase):
 
     def loss_claims(self) -> list[UnitsClaim]:
         """The deciding metrics, and the rate where the candidate often did not take all of the load."""
-        rate, often = METRICS[RATE], [METRICS[RATE]] if self.short.often else []
-        metrics = [rate] if self.short.before else list(dict.fromkeys([*self.metrics, *often]))
+        rate = [METRICS[RATE]] if self.short.before or self.short.often else []
+        metrics = rate if self.short.before else list(dict.fromkeys([*self.metrics, *rate]))
         return _claims(self.comparison, metrics)
 
     def counts_besides(self) -> list[tuple[MetricInfo, float]]:
@@ -104,12 +105,12 @@ class ChangeCase(UnitsCase):
             return None
         return EFFECTS[verdict] if verdict.green else None
 
-    @property
-    def lead(self) -> Tested:
+    @cached_property
+    def lead(self) -> ClaimCase:
         """The claim that decides: the worst, of several the one that is farthest from an answer."""
         return min(self.tested, key=lambda tested: (severity(tested.ruling.verdict), -_more_units(tested)))
 
-    @property
+    @cached_property
     def others(self) -> tuple[MetricEffect, ...]:
         """The effect on every other metric, over the same units."""
         units = max((tested.estimate.units for tested in self.tested if tested.estimate), default=self.units)
@@ -167,11 +168,11 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
     if unsound or case.units < case.needed or not (estimate := case.lead.estimate):
         return bare
     beside = tuple(
-        replace(_metric_effect(tested.claim.metric, tested.estimate), verdict=EFFECTS[tested.ruling.verdict])
+        replace(_metric_effect(tested.metric, tested.estimate), verdict=EFFECTS[tested.ruling.verdict])
         for tested in case.tested
         if tested is not case.lead and tested.estimate
     )
-    lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.claim.metric
+    lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.metric
     return replace(
         bare,
         primary=replace(_metric_effect(metric, estimate), verdict=lead if decides.metrics else None),
@@ -198,7 +199,7 @@ def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUn
     )
 
 
-def _more_units(tested: Tested) -> float:
+def _more_units(tested: ClaimCase) -> float:
     """How many times as many units an answer takes; 0 where there is one."""
     if tested.ruling.verdict is not Verdict.INCONCLUSIVE or tested.estimate is None:
         return 0.0

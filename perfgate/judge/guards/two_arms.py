@@ -27,7 +27,7 @@ def baseline_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
     """More of such a load decides nothing: only the rates are compared (:meth:`loss_claims`)."""
     if not case.units or not case.short.before:
         return None
-    return ruled(case.overloaded, f"{case.sides_named[0]}: {case.short.before}; {GROWING}")
+    return ruled(case.overloaded, f"{case.baseline_named}: {case.short.before}; {GROWING}")
 
 
 @guard(-40, UnitsCase)
@@ -92,7 +92,7 @@ def another_metric_got_worse(case: ChangeCase, ruling: Ruling) -> Ruling | None:
     """A change is neither the same nor a gain where latency or CPU got much worse."""
     if not (effect := case.green_effect(ruling.verdict)):
         return None
-    if worse := got_worse(case.comparison, case.lead.claim.metric, effect, case.others):
+    if worse := got_worse(case.comparison, case.lead.metric, effect, case.others):
         return Ruling(verdict=Verdict.REGRESSED, reasons=worse)
     notes = not_looked_at(case.comparison, case.metrics, effect, case.others)
     return ruling.noting(*notes) if notes else None
