@@ -160,9 +160,9 @@ class UnitsCase(Case):
             case.ruling = judge(case)
         return cases
 
-    @abstractmethod
     def undecided(self, estimate: Estimate) -> tuple[str, ...]:
         """Why a claim is undecided, where there is more to say than the figures do."""
+        return ()
 
     @abstractmethod
     def loss_claims(self) -> list[UnitsClaim]:

@@ -79,12 +79,7 @@ class ChangeCase(UnitsCase):
     """A scenario with a change, against it as declared."""
 
     def __init__(self, comparison: Comparison, *, final: bool) -> None:
-        metrics = deciding_metrics(comparison)
-        super().__init__(comparison, _claims(comparison, metrics), final=final)
-
-    def undecided(self, estimate: Estimate) -> tuple[str, ...]:
-        """Nothing: the outcome says how much more time would decide it."""
-        return ()
+        super().__init__(comparison, _claims(comparison, deciding_metrics(comparison)), final=final)
 
     def loss_claims(self) -> list[UnitsClaim]:
         """The deciding metrics, and the rate where the candidate often did not take all of the load."""
