@@ -13,7 +13,8 @@ from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
 from perfgate.judge.phrases import WARMING, joined
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_metrics, starved_by_brokers
-from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Verdict
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Verdict
+from perfgate.model.flaw import Doubt
 
 
 class ScenarioCase(Case):
@@ -59,6 +60,15 @@ class PlainCase(ScenarioCase):
         if self.reasons:
             sound = sound_part(self.measurement) or self.measurement
             self.doubts = (*host_doubts(self.measurement), *lower_cap_doubts(sound, self.thresholds))
+
+    @property
+    def published(self) -> bool:
+        """Whether its thresholds are published figures, of another machine."""
+        return self.profile is not None and self.profile.reference
+
+    def doubts_by_round(self, rounds: Sequence[Round], *common: Doubt) -> list[tuple[Doubt, ...]]:
+        """All doubts about each of these rounds: its flaws, the machine beside it, and those that are `common`."""
+        return [(*r.doubts, *self.machine.get(r.index, ()), *common) for r in rounds]
 
     def judgements(self) -> list[Judgement]:
         judged = list[Judgement]()

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.doubts import Doubts, settled
+from perfgate.judge.doubts import settled
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import METRICS, Judgement, Verdict
@@ -28,6 +28,5 @@ def lag_is_drained(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
     )
     verdict = Verdict.REGRESSED if 2 * never > len(rounds) else Verdict.INCONCLUSIVE
     judged = Judgement(verdict=verdict, metric=DRAIN, reason=reason)
-    warming = warming_doubts(case.measurement, METRICS[DRAIN])
-    doubts: Doubts = [(*r.doubts, *case.machine.get(r.index, ()), *warming) for r in rounds]
+    doubts = case.doubts_by_round(rounds, *warming_doubts(case.measurement, METRICS[DRAIN]))
     return [settled(judged, -1, times, doubts, lambda left: math.isinf(statistics.median(left)))]

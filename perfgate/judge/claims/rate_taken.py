@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.doubts import Doubts, settled
+from perfgate.judge.doubts import settled
 from perfgate.judge.rates import RATE_TAKEN, RATE_WHOLE
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.warming import warming_doubts
@@ -33,8 +33,7 @@ def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
         limit=load.rate,
         reason=f"{short[0]} ({len(short)} of {len(rounds)} rounds)",
     )
-    warming = warming_doubts(case.measurement, METRICS["records_per_s"])
-    doubts: Doubts = [(*r.doubts, *case.machine.get(r.index, ()), *warming) for r in rounds]
+    doubts = case.doubts_by_round(rounds, *warming_doubts(case.measurement, METRICS["records_per_s"]))
     return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * load.rate)]
 
 

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
-from perfgate.judge.doubts import settled
+from perfgate.judge.doubts import Doubts, settled
 from perfgate.judge.phrases import KEPT_SO
 from perfgate.judge.rates import RATE_TAKEN, rate_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, only_sent_late, spoilt
 from perfgate.judge.scenario_case import PlainCase, claim
-from perfgate.judge.statistics import centre_error, centre_of, clipped, many, median_interval, spread
+from perfgate.judge.statistics import centre_of, clipped, many, spread
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
 from perfgate.model import NO_USAGE, Judgement, Measurement, MetricInfo, Scenario, Threshold, Verdict
 from perfgate.model.compared import SENT_LATE
 from perfgate.model.flaw import Doubt, explained
-from perfgate.model.summary import centre
 
 TOO_GOOD = 2
 """A gain of more than this many times the limit's distance needs an explanation before it counts."""
-
-
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
-
-
-NOTHING: Mapping[int, Sequence[Doubt]] = MappingProxyType({})
 COARSE = 0.7
 """A centre whose standard error is more than this share of the limit's distance decides nothing: three rounds that
 spread 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
@@ -44,32 +37,28 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     far off on the good side (where less is better: the baseline over the figure), but not TOO_GOOD times as far, unless
     another machine was measured. All else, NaN too, is INCONCLUSIVE.
     """
-    sign = threshold.metric.sign
-    middle, width, interval = centre(values), spread(values), median_interval(values)
-    worst_end = interval[0] if sign > 0 else interval[1]
-    margin, error = sign * (middle - threshold.limit), centre_error(values)
+    sign, found = threshold.metric.sign, centre_of(values)
+    middle, worst_end = found.middle, found.interval[0 if sign > 0 else 1]
     better_limit = threshold.baseline * (1 + threshold.reach) ** sign
     beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
     gain = sign * (middle / threshold.baseline - 1)
     too_good = threshold.baseline * (1 + TOO_GOOD * threshold.reach) ** sign
-    reason = ""
+    verdict, reason = Verdict.INCONCLUSIVE, ""
     # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
     if is_red(values, threshold):
         verdict = Verdict.REGRESSED
-    elif not error <= COARSE * threshold.reach * middle:
-        verdict, reason = Verdict.INCONCLUSIVE, "the rounds spread too wide for the limit's distance"
-    elif not margin >= error:
-        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the centre"
+    elif not found.error <= COARSE * threshold.reach * middle:
+        reason = "the rounds spread too wide for the limit's distance"
+    elif not found.keeps(threshold.limit, sign):
+        reason = "the limit lies within the error of the centre"
     elif not gain >= -threshold.tolerance:
-        verdict = Verdict.INCONCLUSIVE
         reason = (
             f"{-gain * 100:.1f} % worse than the baseline, more than the tolerance of {threshold.tolerance * 100:g} %, "
             f"but runs scatter so much that only {threshold.reach * 100:.0f} % is red: record more runs"
         )
     elif beyond >= many(len(values)):
-        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
+        reason = f"{beyond} of {len(values)} rounds lie beyond the limit"
     elif sign * (middle - too_good) > 0 and not published:
-        verdict = Verdict.INCONCLUSIVE
         reason = (
             f"too good: {middle:.4g} is beyond {too_good:.4g}, which is {TOO_GOOD} x the {threshold.reach * 100:.0f} % "
             "that it may lose; find out why, and if it is meant record new thresholds"
@@ -82,8 +71,8 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
         verdict=verdict,
         metric=threshold.metric.name,
         measured=middle,
-        spread=width,
-        interval=interval,
+        spread=spread(values),
+        interval=found.interval,
         limit=threshold.limit,
         baseline=threshold.baseline,
         tolerance=threshold.tolerance,
@@ -105,36 +94,29 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
     return centre_of(clipped(values, sign, limit, threshold.reach * threshold.baseline)).beyond(limit, sign)
 
 
-def hold(
-    measurement: Measurement,
-    threshold: Threshold,
-    *,
-    published: bool = False,
-    machine: Mapping[int, Sequence[Doubt]] = NOTHING,
-    beside: Sequence[Doubt] = (),
-) -> Judgement:
-    """Judge the rounds of one metric by its threshold, with their flaws, doubts `beside` and of the `machine` by round.
+def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
+    """Judge the rounds of one metric by its threshold, with all doubts about them.
 
     A metric that is flawed or missing in some rounds is INVALID (INCONCLUSIVE where no source had it), unless the
     rounds that have it are red without what their flaws explain, or a latency is green with all that late sends added.
     """
-    metric, red = threshold.metric, partial(is_red, threshold=threshold)
+    measurement, metric, red = case.measurement, threshold.metric, partial(is_red, threshold=threshold)
     rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
     values = [r.metrics[metric.name] for r in rounds]
     lacking = _lacking(measurement, metric.name, len(values))
-    if len(values) < (FEWEST_SOUND if lacking else 1):
-        return lacking or Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="no round was measured")
-    judged = judge_threshold(values, threshold, published=published)
-    rate = rate_doubts(threshold, measurement.scenario.load)
-    common = (*beside, *warming_doubts(measurement, metric), *(one for one in rate if one.factor == 1))
-    if judged.verdict is Verdict.REGRESSED:
-        common = (*common, *(one for one in rate if one.factor != 1))
-        others = (*common, *(doubt for of_round in machine.values() for doubt in of_round))
+    if lacking and len(values) < FEWEST_SOUND:
+        return lacking
+    judged = judge_threshold(values, threshold, published=case.published)
+    is_loss = judged.verdict is Verdict.REGRESSED
+    rate = (one for one in rate_doubts(threshold, measurement.scenario.load) if is_loss or one.factor == 1)
+    common = (*case.doubts, *warming_doubts(measurement, metric), *rate)
+    if is_loss:
+        others = (*common, *(doubt for of_round in case.machine.values() for doubt in of_round))
         common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, others))
+    doubts: Doubts = case.doubts_by_round(rounds, *common)
     # What late sends added is in the figures: green with it is green.
-    kept_so = judged.verdict.green and only_sent_late(measurement, metric.name)
-    own = [[doubt for doubt in r.doubts if not (kept_so and doubt.kind == SENT_LATE)] for r in rounds]
-    doubts = [(*of_round, *machine.get(r.index, ()), *common) for of_round, r in zip(own, rounds, strict=True)]
+    if kept_so := judged.verdict.green and only_sent_late(measurement, metric.name):
+        doubts = [[doubt for doubt in of_round if doubt.kind != SENT_LATE] for of_round in doubts]
     found = settled(judged, metric.sign, values, doubts, red)
     if lacking and kept_so and found.verdict.green:
         return replace(found, reason=f"{KEPT_SO}: {lacking.reason}")
@@ -151,10 +133,8 @@ def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence
     factor, _ = explained(others, "records_per_s")
     if "latency_ms." not in metric.name or not short or not 1 < factor < math.inf:
         return ()
-    if (
-        statistics.median(r.metrics["records_per_s"] for r in short) * factor
-        < RATE_TAKEN * measurement.scenario.load.rate
-    ):
+    taken = statistics.median(r.metrics["records_per_s"] for r in short) * factor
+    if taken < RATE_TAKEN * measurement.scenario.load.rate:
         return ()
     wait_s = (factor - 1) * max(r.warmup_s + r.window_s for r in short)
     text = f"the rate that is missing is explained, and so is a queue of {wait_s:.1f} s"
@@ -175,17 +155,13 @@ def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement 
 
 @claim(10)
 def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
-    published = case.profile is not None and case.profile.reference
-    return [
-        hold(case.measurement, threshold, published=published, machine=case.machine, beside=case.doubts)
-        for threshold in case.thresholds
-    ]
+    return [weighed(case, threshold) for threshold in case.thresholds]
 
 
 @claim(30)
 def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgement]:
     """Every required metric of a scenario has a threshold; a table of published figures need not."""
-    if case.profile is not None and case.profile.reference and case.thresholds:
+    if case.published and case.thresholds:
         return []
     known = {one.metric for one in judged}
     blind = all(r.untold.get("CPU") == NO_USAGE for r in case.measurement.rounds)  # so no run could be a baseline of it
