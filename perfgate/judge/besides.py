@@ -77,13 +77,14 @@ def worst_factors(comparison: Comparison, effect: Effect) -> dict[str, float]:
     if scenario.consumers and load.readers_metric:
         factors[load.readers_metric] = NOT_THE_SAME_READ[load.readers_metric]
     caps = {side.scenario.load.rate for side in sides}  # of two clusters each has its own
-    if load.capped and len(caps) == 1 and all(map(at_its_cap, sides)):
+    at_their_caps = all(map(at_its_cap, sides))
+    if len(caps) == 1 and at_their_caps:
         factors["records_per_s"] = AT_LEAST_OF_THE_RATE
     if effect is Effect.FASTER:
         factors.pop(AT_ITS_CAP)
     # Each client has a buffer, and below the cap a record waits for all that lies in it.
     clients = {side.scenario.producers * side.scenario.threads for side in sides}
-    if load.capped and len(clients) > 1 and not all(map(at_its_cap, sides)):
+    if load.capped and len(clients) > 1 and not at_their_caps:
         factors.pop(DECIDES_PACED)
     # A longer path to the candidate's cluster may have made so much of it.
     return {

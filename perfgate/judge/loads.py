@@ -121,7 +121,7 @@ def below_its_cap(comparison: Comparison) -> str:
 
     The median of the rounds, which the cap limits, does not show them, nor does the CPU per record.
     """
-    if not comparison.scenario.load.capped or not all(map(at_its_cap, comparison.sides)):
+    if not all(map(at_its_cap, comparison.sides)):
         return ""
     declared, candidate = map(rounds_below_its_cap, comparison.sides)
     among = [len(m.rounds) for m in comparison.sides]

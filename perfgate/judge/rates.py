@@ -25,9 +25,10 @@ twice its baseline, and half a load would be within it. Knees of one target lie 
 
 
 def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
-    """Whether its own cap limited a capped load, at this share of it; a target file may have lowered it."""
+    """Whether its own cap limited the load, at this share of it; a target file may have lowered it."""
     rates = values_of(measurement.rounds, "records_per_s")
-    return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
+    load = measurement.scenario.load
+    return load.capped and bool(rates) and statistics.median(rates) >= share * load.rate
 
 
 def centre_rate(measurement: Measurement) -> float:
@@ -90,7 +91,7 @@ def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) 
     """Doubts about a load at a cap below the stored limit of its rate: it is another load, and differs by no more."""
     load = measurement.scenario.load
     limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
-    if not load.capped or not limit > load.rate or not at_its_cap(measurement):
+    if not limit > load.rate or not at_its_cap(measurement):
         return ()
     text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
     baseline = max(t.baseline for t in thresholds if t.metric.name == "records_per_s")

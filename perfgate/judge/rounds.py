@@ -23,6 +23,11 @@ def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
     return [r.metrics[metric] for r in rounds if metric in r.metrics]
 
 
+def rounds_with(rounds: Iterable[Round], metric: str) -> list[Round]:
+    """The rounds in which this metric was measured, as what a figure can be."""
+    return [r for r in rounds if metric in r.metrics and not r.no_number(metric)]
+
+
 def sound_part(measurement: Measurement) -> Measurement | None:
     """The measurement without its invalid rounds; None when all count, or fewer than FEWEST_SOUND are left."""
     sound = tuple(r for r in measurement.rounds if not r.invalid)

@@ -42,7 +42,7 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     readers = [side.scenario.consumers for side in comparison.sides]
     if all(readers) and readers[0] != readers[1] and load.readers_metric:
         return METRICS[load.readers_metric]
-    if load.capped and all(map(at_its_cap, comparison.sides)):
+    if all(map(at_its_cap, comparison.sides)):
         return METRICS[AT_ITS_CAP]
     return METRICS[load.decides]
 
@@ -215,8 +215,7 @@ class UnitsStopRule(ABC):
     def may_decide(self, comparison: Comparison) -> list[str]:
         """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
         names = [metric.name for metric in deciding_metrics(comparison)]
-        near = all(at_its_cap(m, NEAR_THE_CAP) for m in comparison.sides)
-        by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
+        by_cpu = not comparison.decides.metrics and all(at_its_cap(m, NEAR_THE_CAP) for m in comparison.sides)
         return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 
     def decided(self, comparison: Comparison) -> bool:

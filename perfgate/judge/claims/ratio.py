@@ -11,12 +11,13 @@ from perfgate.judge.bounds_files import Ratios
 from perfgate.judge.claim import Ruling, judge, notes_on, ruled
 from perfgate.judge.paths import paths_ms
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
+from perfgate.judge.rounds import rounds_with, values_of
 from perfgate.judge.sequential import Estimate
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
 from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule
 from perfgate.judge.wording import scenario_lines
-from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Round, Verdict
+from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Verdict
 from perfgate.model.compared import OF_A_PROCESS
 from perfgate.model.counting import counted
 from perfgate.model.pages import page
@@ -185,9 +186,9 @@ def _judgement(
     """The judgement of a ratio in the metric's unit. `effect`: low end, mean and high end, as shares."""
     assert isinstance(claim, AtLeast)
     name = claim.metric.name
-    expected = statistics.median(_values(comparison.baseline.rounds, name))
+    expected = statistics.median(values_of(rounds_with(comparison.baseline.rounds, name), name))
     low, mean, high = (expected * (1 + share) for share in effect)
-    here = _values(comparison.candidate.rounds, name)
+    here = values_of(rounds_with(comparison.candidate.rounds, name), name)
     return Judgement(
         verdict=verdict,
         metric=name,
@@ -200,10 +201,6 @@ def _judgement(
         against=THE_REFERENCE,
         reason=joined(*reasons),
     )
-
-
-def _values(rounds: Sequence[Round], name: str) -> list[float]:
-    return [r.metrics[name] for r in rounds if name in r.metrics and not r.no_number(name)]
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

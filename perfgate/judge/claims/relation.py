@@ -14,7 +14,7 @@ from perfgate.judge.claims.more_hosts import host_doubts
 from perfgate.judge.doubts import words
 from perfgate.judge.phrases import KEPT_SO
 from perfgate.judge.rates import at_its_cap, paired_ratios
-from perfgate.judge.rounds import flaws_by_arm, only_sent_late
+from perfgate.judge.rounds import flaws_by_arm, only_sent_late, rounds_with, values_of
 from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
@@ -40,10 +40,9 @@ class RatioCase(Case):
         self.relation, self.metric, self.looks, self.tested = relation, relation.metric.name, looks, False
         self.of, self.over = measurements[relation.of], measurements[relation.over]
         self.paired = self.of.scenario.cluster == self.over.scenario.cluster
-        ratios = ratios_of(self.metric, self.of, self.over, paired=self.paired)
         # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be judged against.
         self.zeros = sum(r.metrics.get(self.metric) == 0 for r in self.over.rounds)
-        self.ratios = () if self.zeros else ratios
+        self.ratios = () if self.zeros else ratios_of(self.metric, self.of, self.over)
 
     @property
     def both(self) -> tuple[Measurement, Measurement]:
@@ -60,7 +59,7 @@ class RatioCase(Case):
         median = median_of(ratios, looks)
         if self.paired:
             return median
-        lower = median_of(_values(self.over, self.metric), looks)
+        lower = median_of(self._below, looks)
         low, high = lower.interval
         widened = (
             median.interval[0] * lower.middle / high,
@@ -130,12 +129,15 @@ class RatioCase(Case):
         raised, lowered = [ratio for _, ratio, _ in excused], [ratio for _, _, ratio in excused]
         return not any(self._why_not_kept(ratios) for ratios in (self.ratios, raised, lowered) if ratios)
 
+    @cached_property
+    def _below(self) -> list[float]:
+        return values_of(rounds_with(self.over.rounds, self.metric), self.metric)
+
     def _beyond(self, values: Sequence[float], bound: float, sign: int) -> bool:
-        below = _values(self.over, self.metric)
-        if not self.paired and len(below) < 2:
+        if not self.paired and len(self._below) < 2:
             return False
         centre = self.centre(clipped(values, sign, bound, BEYOND * bound), self.looks)
-        factor = error_factor(min(len(values), len(below)), self.looks)
+        factor = error_factor(min(len(values), len(self._below)), self.looks)
         return replace(centre, error=centre.error * factor).beyond(bound, sign)
 
     def _excused(self) -> list[tuple[float, float, float]]:
@@ -144,14 +146,14 @@ class RatioCase(Case):
         of_doubts, over_doubts = (self._doubts(side) for side in self.both)
         if self.zeros:
             return []
-        usable = [r for r in self.over.rounds if r.metrics.get(name) and not r.no_number(name)]
+        usable = rounds_with(self.over.rounds, name)
         by_index = {r.index: (r.metrics[name], self._excuse(r, over_doubts)) for r in usable}
         if not self.paired and by_index:
             middle = tuple(statistics.median(values) for values in zip(*by_index.values(), strict=True))
             by_index = {r.index: (middle[0], middle[1]) for r in self.of.rounds}
         ratios = []
-        for r in self.of.rounds:
-            if name not in r.metrics or r.no_number(name) or r.index not in by_index:
+        for r in rounds_with(self.of.rounds, name):
+            if r.index not in by_index:
                 continue
             above, (below, below_best) = r.metrics[name], by_index[r.index]
             below_best, best = below_best or math.ulp(0.0), self._excuse(r, of_doubts)
@@ -240,29 +242,21 @@ def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelati
     return min(zip(relation.steps, outcome.steps, strict=True), key=rank)
 
 
-def capped(measurement: Measurement) -> bool:
-    return measurement.scenario.load.capped and at_its_cap(measurement)
-
-
 def bounded(metric: str, of: Measurement) -> str:
     """That its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
-    if not capped(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
+    if not at_its_cap(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
         return ""
     return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
 
 
-def ratios_of(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:
-    """The ratios round by round; of unpaired rounds each over the median of the other scenario's."""
-    if paired:
+def ratios_of(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
+    """The ratios round by round; on two clusters each over the median of the other scenario's rounds."""
+    if of.scenario.cluster == over.scenario.cluster:
         return paired_ratios(metric, of.rounds, over.rounds)
     below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
     if not below or len(below) < len(over.rounds):
         return ()
     return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
-
-
-def _values(measurement: Measurement, metric: str) -> list[float]:
-    return [r.metrics[metric] for r in measurement.rounds if r.metrics.get(metric) and not r.no_number(metric)]
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
@@ -275,12 +269,11 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
     hidden = {}
     for pair in pairs if relation.metric.name in CAPPED else ():
         of, over = measurements[pair.of], measurements[pair.over]
-        ratios = ratios_of(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
+        ratios = ratios_of(relation.metric.name, of, over)
         centre = statistics.median(ratios) if ratios else math.nan
-        above = capped(over) and not centre < pair.at_least  # the true ratio is no more than that
-        below = capped(of) and centre < pair.at_least  # and here no less
-        if (capped(of) and capped(over)) or above or below:
-            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if capped(m))
+        # The true ratio is no less than this where `of` reached its cap, and no more where `over` did.
+        if at_its_cap(of if centre < pair.at_least else over):
+            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if at_its_cap(m))
             hidden[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
     return hidden
 

@@ -11,7 +11,7 @@ from functools import partial
 from perfgate.judge.doubts import Doubts, settled
 from perfgate.judge.phrases import KEPT_SO
 from perfgate.judge.rates import RATE_TAKEN, rate_doubts
-from perfgate.judge.rounds import FEWEST_SOUND, only_sent_late, spoilt
+from perfgate.judge.rounds import FEWEST_SOUND, only_sent_late, rounds_with, spoilt, values_of
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.statistics import centre_of, clipped, many, spread
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
@@ -101,8 +101,8 @@ def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
     rounds that have it are red without what their flaws explain, or a latency is green with all that late sends added.
     """
     measurement, metric, red = case.measurement, threshold.metric, partial(is_red, threshold=threshold)
-    rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
-    values = [r.metrics[metric.name] for r in rounds]
+    rounds = rounds_with(measurement.rounds, metric.name)
+    values = values_of(rounds, metric.name)
     lacking = _lacking(measurement, metric.name, len(values))
     if lacking and len(values) < FEWEST_SOUND:
         return lacking
