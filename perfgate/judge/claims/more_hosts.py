@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from perfgate.judge.claim import Case, Ruling, guard, judge, ruled
 from perfgate.judge.phrases import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.rounds import values_of
-from perfgate.judge.statistics import centre_of, median_interval, median_of, too_many_beyond
+from perfgate.judge.statistics import centre_of, median_of, too_many_beyond
 from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
 from perfgate.model.flaw import Doubt
 from perfgate.model.judged import Finding
-from perfgate.model.summary import centre
 
 RECEIVED_RATES = ("received_records_per_s", "received_mib_per_s")
 RATES = ("records_per_s", "mib_per_s", *RECEIVED_RATES)
@@ -108,10 +107,11 @@ class HostsCase(Case):
     @property
     def figures(self) -> str:
         """Both rates and their ratio, in words."""
-        of, over, (low, high) = self.of, self.over, median_interval(self.ratios)
+        of, over, ratio = self.of, self.over, median_of(self.ratios)
+        low, high = ratio.interval
         return (
             f"{_figures(self.metric, of)} on {_hosts(of)} load hosts, {_figures(self.metric, over)} on {_hosts(over)} "
-            f"of them: {statistics.median(self.ratios):.3g} x ({low:.3g} .. {high:.3g}, at most {self.most:.3g})"
+            f"of them: {ratio.middle:.3g} x ({low:.3g} .. {high:.3g}, at most {self.most:.3g})"
         )
 
 
@@ -151,34 +151,34 @@ def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
 def _of(measurement: Measurement, metric: str) -> MoreHosts:
     case = HostsCase(measurement, metric)
     ruling = judge(case)
-    facts: dict[str, Any] = {}
-    if case.ratios and ruling.guard != loads_are_not_comparable.__name__:
-        above, below = (centre_of(values_of(rounds, metric)) for rounds in (case.of, case.over))
-        ratio = median_of(case.ratios)
-        facts = {
-            "value": above.middle,
-            "interval": above.interval,
-            "fewer_value": below.middle,
-            "fewer_interval": below.interval,
-            "ratio": ratio.middle,
-            "ratio_interval": ratio.interval,
-        }
-    return MoreHosts(
+    found = MoreHosts(
         finding=FINDINGS[ruling.verdict],
         metric=metric,
         hosts=_hosts(case.of),
         fewer_hosts=_hosts(case.over),
         at_most=case.most,
         words=ruling.reasons[0],
-        **facts,
+    )
+    if not case.ratios or ruling.guard == loads_are_not_comparable.__name__:
+        return found
+    above, below = (centre_of(values_of(rounds, metric)) for rounds in (case.of, case.over))
+    ratio = median_of(case.ratios)
+    return replace(
+        found,
+        value=above.middle,
+        interval=above.interval,
+        fewer_value=below.middle,
+        fewer_interval=below.interval,
+        ratio=ratio.middle,
+        ratio_interval=ratio.interval,
     )
 
 
 def _figures(metric: str, rounds: Sequence[Round]) -> str:
-    values = values_of(rounds, metric)
-    low, high = median_interval(values)
+    found = centre_of(values_of(rounds, metric))
+    low, high = found.interval
     what = "records/s read" if metric == RECEIVED else "records/s"
-    return f"{number(centre(values))} {what} ({number(low)} .. {number(high)})"
+    return f"{number(found.middle)} {what} ({number(low)} .. {number(high)})"
 
 
 def _hosts(rounds: Sequence[Round]) -> int:
