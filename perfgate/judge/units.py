@@ -12,6 +12,7 @@ import numpy as np
 from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.doubts import words
 from perfgate.judge.paths import path_doubts
+from perfgate.judge.phrases import joined
 from perfgate.judge.scatter import BETWEEN, BETWEEN_OF_LATENCIES, FEWEST_PARTS, Known, Parts, text
 from perfgate.judge.sequential import (
     CORRELATION,
@@ -19,7 +20,6 @@ from perfgate.judge.sequential import (
     FEWEST_BESIDE_KNOWN,
     FEWEST_UNITS,
     INTERVAL_ERROR,
-    PLAIN,
     Estimate,
     Looks,
     Rule,
@@ -115,7 +115,7 @@ def known_loss(
     red: Callable[[Estimate], bool],
     *,
     final: bool,
-    rule: Rule = PLAIN,
+    rule: Rule,
 ) -> bool:
     """Whether these units show a loss of more than `margin`, a logarithm.
 
@@ -152,7 +152,7 @@ def known_loss(
     )
 
 
-def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float = 1.0) -> bool:
+def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float) -> bool:
     """Whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
 
     With the losses of n units, none counted as more than what one unit alone needs, and the largest scatter s of a unit
@@ -231,14 +231,14 @@ class SoundUnits:
         return words(self.doubts, self.metric.name, [math.exp(fmean(self.logs))], 1.0, self.metric.sign)
 
     def in_spite_of(self, reasons: Sequence[str]) -> str:
-        """These reasons for doubt with how much of the loss all of them explain; empty where there is none."""
-        return "; ".join(dict.fromkeys(filter(None, (*reasons, self.explains))))
+        """That it is red in spite of these reasons and of all that is explained; empty where there is none."""
+        doubted = joined(*dict.fromkeys((*reasons, self.explains)))
+        return f"red in spite of this: {doubted}" if doubted else ""
 
     def loss_in_spite_of(self, reasons: Sequence[str]) -> str:
         """The loss, with the doubts in spite of which it is red."""
         loss = f"{self.effect.estimate * 100:+.1f} % {self.metric.name} in {self.counted}, more than scatter explains"
-        in_spite = self.in_spite_of(reasons)
-        return f"{loss}; red in spite of this: {in_spite}" if in_spite else loss
+        return joined(loss, self.in_spite_of(reasons))
 
 
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
