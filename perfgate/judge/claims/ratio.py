@@ -170,7 +170,7 @@ def _by_estimate(comparison: Comparison, tested: ClaimCase) -> Judgement:
 
 
 def _by_sound_units(case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, ruling: Ruling) -> Judgement:
-    reasons = (units.counted, units.in_spite_of(ruling.reasons if ruling.in_spite else ()))
+    reasons = (units.counted, units.in_spite_of(ruling.reasons) if ruling.in_spite else units.explains)
     (low, high), mean = units.effect.interval, units.effect.estimate
     return _judgement(case.comparison, claim, ruling.verdict, (low, mean, high), reasons)
 

@@ -463,6 +463,15 @@ def test_rounds_that_lack_the_metric_take_nothing_from_a_loss(tmp_path: Path) ->
     assert judgement.reason.startswith("2 of 3 unit(s); red in spite of this: 3 unit(s) were measured")
 
 
+def test_a_loss_that_is_explained_is_not_called_red(tmp_path: Path) -> None:
+    found = of_units({RATE: [-0.1] * 2})
+    metrics = [{**r.metrics, "broker_compile_share.max": 0.5} for r in found.candidate.rounds]
+    outcome = judge_against_reference(with_rounds(found, "candidate", metrics=metrics), ratios(tmp_path, rate=0.95))
+    (judgement,) = outcome.judgements
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert judgement.reason.startswith("2 of 2 unit(s); candidate: brokers still warming up: ")
+
+
 @pytest.mark.parametrize(("candidate", "effect"), [(8, Effect.INCONCLUSIVE), (10, Effect.SLOWER)])
 def test_a_look_in_the_middle_of_a_plan_spends_its_own_part_of_the_error(candidate: int, effect: Effect) -> None:
     """Ten of forty units: 0.03 of 0.001. 8 of 10 beside none come by chance in 0.00036, 10 in 0.000005."""
