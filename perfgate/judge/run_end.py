@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perfgate.judge.phrases import some_of
 from perfgate.model import Effect, Verdict
@@ -135,9 +135,10 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.RED)
     if end.broken_beside:
         return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
-    if without := [judged.name for judged in end.judged if _is_red(judged, end)]:
+    missing = [judged.name for judged in end.judged if judged.found is Verdict.MISSING]
+    if missing and end.missing_is_red:
         profile = f"the named profile {end.profile}".rstrip()
-        return Ending(code=ExitCode.RED, cause=f"{profile} has no limits for {some_of(without)}")
+        return Ending(code=ExitCode.RED, cause=f"{profile} has no limits for {some_of(missing)}")
     if errors := _errors(end):
         return Ending(code=ExitCode.ERROR, cause=f"{some_of(errors)} ended in an error, see above")
     if end.status == PYTESTS_OWN_ERROR:
@@ -147,17 +148,15 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.UNHEALTHY, cause=cause)
     if not end.recorded:
         return Ending(code=ExitCode.NOT_RECORDED)
-    undecided = _undecided(end)
-    if undecided is None and not end.reports_sound:
-        return Ending(code=ExitCode.NOT_RECORDED)
-    return undecided or Ending(code=ExitCode.GREEN)
+    found = _as_policy_says(end)
+    return found if end.reports_sound or found.code != ExitCode.GREEN else replace(found, code=ExitCode.NOT_RECORDED)
 
 
-def _undecided(end: RunEnd) -> Ending | None:
-    """The policy's ending where something is not known; None where all is known."""
+def _as_policy_says(end: RunEnd) -> Ending:
+    """Green where all is known; else the ending by the policy for what is undecided."""
     unsure, unknown = [judged for judged in end.judged if is_undecided(judged.found)], _unknown(end)
     if not (unsure or unknown):
-        return None
+        return Ending(code=ExitCode.GREEN)
     policy = end.policy
     if policy.fails:
         return Ending(code=ExitCode.RED, cause=f"undecided, which --undecided={policy.text} makes red: {_why(end)}")
@@ -169,10 +168,8 @@ def _undecided(end: RunEnd) -> Ending | None:
     if unknown:
         return Ending(code=ExitCode.UNDECIDED, cause=unknown)
     if policy.passes:
-        return Ending(
-            code=ExitCode.GREEN if end.reports_sound else ExitCode.NOT_RECORDED,
-            cause=f"undecided, which --undecided={policy.text} lets pass: {_why(end)}",
-        )
+        cause = f"undecided, which --undecided={policy.text} lets pass: {_why(end)}"
+        return Ending(code=ExitCode.GREEN, cause=cause)
     return Ending(code=ExitCode.UNDECIDED)
 
 
@@ -215,10 +212,6 @@ def _errors(end: RunEnd) -> list[str]:
 
 def _says(judged: Judged, end: RunEnd) -> TestEnd:
     return test_end_of(judged.found, end.policy, missing_is_red=end.missing_is_red)
-
-
-def _is_red(judged: Judged, end: RunEnd) -> bool:
-    return judged.found.red or (judged.found is Verdict.MISSING and end.missing_is_red)
 
 
 def is_undecided(outcome: Found) -> bool:
