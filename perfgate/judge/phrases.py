@@ -15,7 +15,7 @@ MOST_NAMES = 5
 
 
 def number(value: float) -> str:
-    """Return `value` for a person: thousands separated, three significant digits below a hundred."""
+    """The value for a person: thousands separated, three significant digits below a hundred."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -33,5 +33,5 @@ def joined(*texts: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage: 0.081 as 8.1 %."""
+    """A share as a percentage: 0.081 as 8.1 %."""
     return f"{share * 100:.1f} %"

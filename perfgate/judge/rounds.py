@@ -103,7 +103,7 @@ SINCE_THE_START = (
 
 
 def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """Return one line that names the scenarios whose latency is no figure of the brokers; none without any."""
+    """One line that names the scenarios whose latency is no figure of the brokers; none without any."""
     names = [name for name, measurement in measured.items() if since_the_start(measurement)]
     return [f"{', '.join(names)}: {SINCE_THE_START}"] if names else []
 

@@ -147,7 +147,7 @@ def known_loss(
         return True
     without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)
     return any(
-        len(tested) >= needed and (found := estimate(tested, looks(len(tested)), by, known)).tells and red(found)
+        len(tested) >= needed and (found := estimate(tested, looks(len(tested)), by, known)).suffices and red(found)
         for tested, by in ((logs, rule), (without, strict))
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from perfgate.judge.faults.expectation import expected_outage, told_session_s
-from perfgate.judge.faults.figures import OUTAGE, told_to_s
+from perfgate.judge.faults.expectation import expected_outage, reported_session_s
+from perfgate.judge.faults.figures import OUTAGE, resolution_s
 from perfgate.judge.faults.rules import usual_latency_s
 from perfgate.judge.noise import machine_doubts
 from perfgate.judge.phrases import number
@@ -61,10 +61,10 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
     for name, scenario, measurement in _with_fault({name: measurements[name] for name in outcomes}):
         values = [metric_value(measurement, metric) for metric in MEDIANS]
         outage, *times = ("-" if value is None else f"{value:.1f}" for value in values)
-        if resolution := told_to_s(measurement):
+        if resolution := resolution_s(measurement):
             outage += f" ±{resolution:.1f}"
         losses = [f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}" for metric in SUMS]
-        expected = expected_outage(scenario, usual_latency_s(measurement), told_session_s(measurement))
+        expected = expected_outage(scenario, usual_latency_s(measurement), reported_session_s(measurement))
         span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
         verdict = outcomes[name].verdict.value
         rows.append((name, str(len(measurement.rounds)), outage, span, *times, *losses, verdict))

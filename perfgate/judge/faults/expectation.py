@@ -16,7 +16,7 @@ from perfgate.model.faults import Case, Expectation
 
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
-UNTOLD_S = 18.0
+UNREPORTED_S = 18.0
 """Assumed session of real brokers that do not report theirs: Kafka's default of zookeeper.session.timeout.ms."""
 PULSAR_SESSION_MS = 30_000.0
 """Pulsar's default of metadataStoreSessionTimeoutMillis."""
@@ -25,24 +25,24 @@ LEAST_SHARE = 0.5
 """Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/evidence/failover.md)."""
 
 
-def told_session_s(measurement: Measurement) -> float | None:
+def reported_session_s(measurement: Measurement) -> float | None:
     """The session that real brokers reported in the rounds; 0: not in all; None where the scenario has it."""
     reported = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
     return max(reported) if reported and all(reported) else 0.0 if reported else None
 
 
-def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """The longest time without an accepted record. `usual_s`: p99 before; `told_s`: see :func:`told_session_s`."""
+def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, reported_s: float | None = None) -> Expectation:
+    """The longest time without an accepted record. `usual_s`: p99 before; `reported_s`: :func:`reported_session_s`."""
     session, heartbeat = _session_s(scenario)
-    if told_s is not None:
-        session = told_s or UNTOLD_S
+    if reported_s is not None:
+        session = reported_s or UNREPORTED_S
         heartbeat = min(heartbeat, session / 3)
     first, last = session - heartbeat, session * SLACK
     fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
     case = Case(first=first, last=last, fenced=fenced, hold=scenario.fault.hold_s, usual=usual_s)
     expected = scenario.fault.about.sending(case)
-    if told_s == 0:
-        why = f"{expected.why} (the brokers do not tell their session: it may be {UNTOLD_S:g} s)"
+    if reported_s == 0:
+        why = f"{expected.why} (the brokers do not tell their session: it may be {UNREPORTED_S:g} s)"
         usual = expected_outage(scenario, usual_s)
         sure_s = usual.high_s if usual.sure_s is None else usual.sure_s
         return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=sure_s)
@@ -50,7 +50,7 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float
 
 
 def _session_s(scenario: FaultScenario) -> tuple[float, float]:
-    """Return a broker's session as the scenario's settings have it, and the time between its signs of life, in s."""
+    """A broker's session as the scenario's settings have it, and the time between its signs of life, in s."""
     settings = dict(scenario.cluster.config)
     if scenario.cluster.system == "pulsar":
         session = float(settings.get("metadataStoreSessionTimeoutMillis", PULSAR_SESSION_MS)) / 1e3

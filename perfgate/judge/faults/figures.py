@@ -22,7 +22,7 @@ reason."""
 RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
 LONGEST_PAUSE_S = 2.0
 """Longer gaps before a fault are stalls of the brokers: a busy machine pauses a load for 0.5 s, rarely 1.5."""
-TOLD_FACTOR = 5.0
+PAUSE_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below this many may be one."""
 
 Rule = Callable[[Sequence[float]], Judgement]
@@ -72,14 +72,14 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     if flaws:
         reason = "; ".join(dict.fromkeys(flaw.text for flaw in flaws))
         return replace(judged, verdict=Verdict.INVALID, reason=reason)
-    pauses_s = told_to_s(measurement) if metric in GAPS else 0.0
+    pauses_s = resolution_s(measurement) if metric in GAPS else 0.0
     if pauses_s and judged.verdict is Verdict.PASS and _within(judged, pauses_s):
         reason = joined(f"{_paused(pauses_s)}; the limit lies within that", judged.reason)
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
 
 
-def told_to_s(measurement: Measurement) -> float:
+def resolution_s(measurement: Measurement) -> float:
     """The resolution of an outage, in s: the p99 of the load's own gaps; 0 when those are negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
     return longest if longest > TOLD_S else 0.0
@@ -98,7 +98,7 @@ def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
         return ()
     doubts = []
     if (pauses_s := min(r.metrics.get(RESOLUTION, 0.0), LONGEST_PAUSE_S)) > TOLD_S:
-        offset_s = value if value < TOLD_FACTOR * pauses_s else pauses_s
+        offset_s = value if value < PAUSE_FACTOR * pauses_s else pauses_s
         doubts.append(Doubt(kind=LATE, whose="load", text=_paused(pauses_s), offset=offset_s))
     if (late_s := r.metrics.get(LATE_SENDS, 0.0)) > 0:
         text = f"sends were late themselves since the fault: without that it is {max(0.0, value - late_s):.2f} s"

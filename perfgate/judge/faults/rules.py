@@ -15,7 +15,7 @@ from perfgate.judge.faults.expectation import (
     expected_receiving,
     had_no_effect,
     others_receiving,
-    told_session_s,
+    reported_session_s,
 )
 from perfgate.judge.faults.figures import (
     CATCH_UP,
@@ -89,7 +89,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
     depends on what else the machine does. Flaws of the load are weighed by :func:`weighed`.
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
-    expected = expected_outage(scenario, usual_latency_s(measurement), told_session_s(measurement))
+    expected = expected_outage(scenario, usual_latency_s(measurement), reported_session_s(measurement))
     stored = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
     predicted = {
         OUTAGE: expected,
