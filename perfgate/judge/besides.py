@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from perfgate.judge.paths import favour, favoured, handicap
+from perfgate.judge.paths import AS_DECLARED, favour, favoured, handicap
 from perfgate.judge.phrases import NEVER
 from perfgate.judge.rates import at_its_cap
 from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measurement, MetricEffect, MetricInfo
@@ -43,7 +43,7 @@ def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[Metric
     """The latencies that only the candidate's shorter path may have kept from being so much worse."""
     factors = worst_factors(comparison, effect)
     return tuple(
-        favoured(comparison, other.metric)
+        favoured(comparison, other.metric, AS_DECLARED)
         for other in others
         if "latency_ms." in other.metric.name
         and (factor := factors.get(other.metric.name))

@@ -29,12 +29,11 @@ def settled(
     values: Sequence[float],
     doubts: Doubts,
     red: Callable[[Sequence[float]], bool],
-    otherwise: Verdict = Verdict.INCONCLUSIVE,
 ) -> Judgement:
     """The judgement of rounds in doubt; its reason names each doubt with what it explains.
 
     REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain. All else is
-    `otherwise`: doubtful figures are never green.
+    INCONCLUSIVE: doubtful figures are never green.
     """
     metric = judged.metric
     here = [doubt for of_round in doubts for doubt in of_round if doubt.touches(metric)]
@@ -45,7 +44,7 @@ def settled(
     reason = words(here, metric, values, judged.baseline or judged.limit, sign)
     if stays:
         return replace(judged, reason=joined(judged.reason, f"red in spite of this: {reason}"))
-    return replace(judged, verdict=otherwise, reason=reason)
+    return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def words(doubts: Sequence[Doubt], metric: str, values: Sequence[float], expected: float | None, sign: int) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from perfgate.judge.phrases import PATHS
 from perfgate.judge.rounds import values_of
-from perfgate.model import METRICS, Comparison, MetricInfo
+from perfgate.model import Comparison, MetricInfo
 from perfgate.model.flaw import Doubt
 
 IN_FLIGHT = 5
@@ -28,7 +28,7 @@ def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
 
 
 def path_differs(
-    comparison: Comparison, metric: str, log_effect: float, margin: float, sides: tuple[str, str] = AS_DECLARED
+    comparison: Comparison, metric: MetricInfo, log_effect: float, margin: float, sides: tuple[str, str]
 ) -> str:
     """Why the client's paths to the two clusters may explain the effect; empty where they cannot.
 
@@ -37,17 +37,16 @@ def path_differs(
     """
     if not comparison.two_clusters:
         return ""
-    paths = paths_ms(comparison)
-    if paths is None:
+    if paths_ms(comparison) is None:
         return f"{PATHS}: they were not measured"
-    gained = _gained(comparison, METRICS[metric], paths)
+    gained = _gained(comparison, metric)
     # As logarithms: a path that doubles explains a half of a rate, and no loss of nine tenths.
     by_path, effect, within = abs(gained), abs(log_effect), math.log1p(margin)
-    if by_path <= max(effect, within) or (effect > within and gained * METRICS[metric].sign * log_effect < 0):
+    if by_path <= max(effect, within) or (effect > within and gained * metric.sign * log_effect < 0):
         return ""  # the path makes less than that, or the opposite of it
     return (
         f"{PATHS} by more than the effect: {_round_trips(comparison, sides)}, which may be "
-        f"{math.expm1(by_path) * 100:.1f} % of {metric}; measure from where both are equally far"
+        f"{math.expm1(by_path) * 100:.1f} % of {metric.name}; measure from where both are equally far"
     )
 
 
@@ -74,22 +73,22 @@ def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]
 
 def favour(comparison: Comparison, metric: MetricInfo) -> float:
     """How much the candidate's path may have bettered this metric, a logarithm: it may hide this much of a slowdown."""
-    paths = paths_ms(comparison)
-    return max(0.0, _gained(comparison, metric, paths)) if paths else 0.0
+    return max(0.0, _gained(comparison, metric))
 
 
 def handicap(comparison: Comparison, metric: MetricInfo) -> float:
     """How much the candidate's path may have worsened this metric, a logarithm: this much of a slowdown may be its."""
-    paths = paths_ms(comparison)
-    return max(0.0, -_gained(comparison, metric, paths)) if paths else 0.0
+    return max(0.0, -_gained(comparison, metric))
 
 
-def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
-    """By how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
+def _gained(comparison: Comparison, metric: MetricInfo) -> float:
+    """By how much the candidate's path alone may make a metric better (worse: below 0), a logarithm; 0: not known.
 
     A longer one makes latencies longer, rates smaller and batches larger, so that a record costs less. What it adds to
     a latency is a part of the farther side's: taken off there, it leaves two sides that are equally far.
     """
+    if not (paths := paths_ms(comparison)):
+        return 0.0
     before, after = paths
     if "latency_ms." in metric.name:
         farther = comparison.candidate if after > before else comparison.baseline
@@ -106,7 +105,7 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
     return math.log(max(after, least) / max(before, least))
 
 
-def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
+def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str]) -> str:
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may hide a loss of "
         f"{math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are equally "
@@ -114,7 +113,7 @@ def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] 
     )
 
 
-def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
+def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str]) -> str:
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may be "
         f"{math.expm1(handicap(comparison, metric)) * 100:.1f} % of {metric.name}, and the rest tells of no loss; "
@@ -122,12 +121,9 @@ def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, st
     )
 
 
-def not_taken_by_path(comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED) -> str:
+def not_taken_by_path(comparison: Comparison, metric: MetricInfo, margin: float, sides: tuple[str, str]) -> str:
     """Why the paths may be why only the candidate did not take a paced load, by its `metric`; else empty."""
     pairs = zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)
-    logs = [
-        math.log(after.metrics[metric] / before.metrics[metric])
-        for before, after in pairs
-        if before.metrics.get(metric, 0) > 0 and after.metrics.get(metric, 0) > 0
-    ]
+    values = [(before.metrics.get(metric.name, 0.0), after.metrics.get(metric.name, 0.0)) for before, after in pairs]
+    logs = [math.log(after / before) for before, after in values if before > 0 and after > 0]
     return path_differs(comparison, metric, fmean(logs) if logs else 0.0, margin, sides)

@@ -36,9 +36,10 @@ def candidate_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None
     comparison, short = case.comparison, case.short
     if not case.units or not short.clearly:
         return None
-    decides, margin, reason = primary_metric(comparison).name, comparison.decides.margin, f"candidate: {short.after}"
+    reason = f"candidate: {short.after}"
     if case.cold:
         return ruled(Verdict.INCONCLUSIVE, case.cold, reason)
+    decides, margin = primary_metric(comparison), comparison.decides.margin
     if case.final and (why := not_taken_by_path(comparison, decides, margin, case.sides)):
         return ruled(Verdict.INCONCLUSIVE, why, reason)
     return ruled(Verdict.REGRESSED, reason)
@@ -77,7 +78,7 @@ def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
     if not case.final or case.estimate is None:
         return None
     comparison, metric, claim, sides = case.comparison, case.metric, case.claim, case.whole.sides
-    if why := path_differs(comparison, metric.name, case.estimate.mean, claim.within, sides):
+    if why := path_differs(comparison, metric, case.estimate.mean, claim.within, sides):
         return ruled(Verdict.INCONCLUSIVE, why)
     longer, shorter = handicap(comparison, metric), favour(comparison, metric)
     if ruling.verdict.red and longer and not claim.lost(case.estimate, longer):
