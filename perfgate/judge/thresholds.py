@@ -22,7 +22,7 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
+from perfgate.model.structured import Positive, shallow, shared, strict, structured, toml_of
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System, system_of, version_of
 
 SHARE = "timed_out_share"
@@ -163,7 +163,7 @@ def load_profile(path: Path) -> Profile:
     return Profile(
         name=path.stem,
         facts={k: str(v) for k, v in facts.items() if v is not None and k not in SHOWN_ALONE},
-        thresholds={name: _thresholds(path, name, stated) for name, stated in held.items() if stated},
+        thresholds={name: tuple(_threshold(name, *one) for one in stated) for name, stated in held.items() if stated},
         path=str(path),
         canary={k: v for k, v in canary.items() if v is not None},
         reference=facts["reference"],
@@ -305,25 +305,11 @@ def _pairs(path: Path, scenario: str, body: object) -> tuple[RecordedPairs, ...]
     )
 
 
-def _thresholds(path: Path, scenario: str, entries: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Threshold, ...]:
-    thresholds = []
-    for info, entry in entries:
-        assert entry.tolerance is not None
-        reach = min(largest_reach(info.name), reach_of(entry.tolerance, entry.spread, entry.runs))
-        thresholds.append(
-            Threshold(
-                scenario=scenario,
-                metric=info,
-                baseline=entry.baseline,
-                tolerance=entry.tolerance,
-                spread=entry.spread,
-                runs=entry.runs,
-                anchor=entry.anchor,
-                rate=entry.rate or 0.0,
-                reach=reach,
-            )
-        )
-    return tuple(thresholds)
+def _threshold(scenario: str, metric: MetricInfo, entry: _Entry) -> Threshold:
+    assert entry.tolerance is not None
+    reach = min(largest_reach(metric.name), reach_of(entry.tolerance, entry.spread, entry.runs))
+    stated = {**shared(Threshold, entry), "rate": entry.rate or 0.0}
+    return Threshold(scenario=scenario, metric=metric, reach=reach, **stated)
 
 
 def _published(path: Path, hardware: str, entries: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Published, ...]:
