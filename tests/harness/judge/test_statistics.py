@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.statistics import median_error, median_interval, spread
+from perfgate.judge.statistics import median_interval, median_of, spread
 
 VALUES = st.lists(st.floats(1, 1e6), min_size=2, max_size=40)
 
@@ -23,7 +23,7 @@ def test_scale_does_not_matter(values: list[float], factor: float) -> None:
     scaled = [value * factor for value in values]
     assert spread(scaled) == pytest.approx(spread(values), rel=1e-6, abs=1e-9)
     assert median_interval(scaled) == pytest.approx([end * factor for end in median_interval(values)])
-    assert median_error(scaled) == pytest.approx(median_error(values) * factor, rel=1e-6, abs=1e-6)
+    assert median_of(scaled).error == pytest.approx(median_of(values).error * factor, rel=1e-6, abs=1e-6)
 
 
 @given(VALUES, st.randoms())
