@@ -260,14 +260,13 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
         if parts:
             every.append(tuple(measured for measured, _ in parts))
             left.append(fmean(rest for _, rest in parts))
-    among = -(-max(len(m.rounds) for m in comparison.sides) // size)
     return SoundUnits(
         metric=metric,
         logs=tuple(map(fmean, every)),
         parts=tuple(every),
         explained=tuple(left),
         doubts=tuple(doubts),
-        among=max(among, len(every)),
+        among=-(-max(len(m.rounds) for m in comparison.sides) // size),
         scatter=largest_scatter(comparison, metric),
     )
 

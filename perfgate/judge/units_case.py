@@ -14,7 +14,7 @@ from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, ruled, worst
 from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_decision, scheduled
+from perfgate.judge.sequential import Estimate, Rule, first_decision, scheduled
 from perfgate.judge.units import (
     SoundUnits,
     fewest_units,
@@ -71,7 +71,7 @@ class UnitsClaim(ABC):
 
     def rule(self, hidden: float = 0.0) -> Rule:
         """The rule of the sequential test. `hidden`: the loss that a shorter path may hide, a logarithm."""
-        return replace(PLAIN, share=self.share)
+        return Rule(share=self.share)
 
     @abstractmethod
     def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
