@@ -184,13 +184,7 @@ def _print_against_a_reference(entries: Sequence[Mapping[str, Any]]) -> None:
         for effect in REFERENCE_EFFECTS:
             found, minutes = Counter[bool | None](), []
             for logs in drawn_units(pools, planned, effect, number, REFERENCE_TIMES):
-                verdict, at = first_decision(
-                    logs,
-                    planned,
-                    lambda estimate, last: claim.decide(estimate, last, 0.0),
-                    ends=lambda _: True,
-                    final=True,
-                )
+                verdict, at = first_decision(logs, planned, claim.decide, ends=lambda _: True, final=True)
                 found[verdict.red if verdict else None] += 1
                 minutes.append(at.units * unit_s / 60)
             shares = (f"{found[key] / REFERENCE_TIMES * 100:.1f} %" for key in (True, False, None))

@@ -56,13 +56,12 @@ def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
 class UnitsClaim(ABC):
     """A claim about one metric of the candidate: a loss of more than `margin`, a logarithm, is red.
 
-    `share`: the claim's part of the chance of an error. `own`: it is not left out where the scenario lacks the metric.
+    `share`: the claim's part of the chance of an error.
     """
 
     metric: MetricInfo
     margin: float
     share: float = 1.0
-    own: bool = True
 
     @property
     def within(self) -> float:
@@ -71,10 +70,11 @@ class UnitsClaim(ABC):
 
     def rule(self, hidden: float = 0.0) -> Rule:
         """The rule of the sequential test. `hidden`: the loss that a shorter path may hide, a logarithm."""
-        return Rule(share=self.share)
+        below, above = (hidden, 0.0) if self.metric.better == "higher" else (0.0, hidden)
+        return Rule(margin=self.within, share=self.share, below=below, above=above)
 
     @abstractmethod
-    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool) -> Verdict | None:
         """The verdict at a look; None where it is undecided. `last`: there will be no other look."""
 
     @abstractmethod
@@ -107,7 +107,7 @@ class ClaimCase(Case):
         verdict, self.estimate = first_decision(
             self.logs,
             comparison.planned_units,
-            lambda estimate, last: claim.decide(estimate, last, hidden),
+            claim.decide,
             ends=lambda verdict: verdict.red,  # after any other it was measured on, for another claim's sake
             final=self.final,
             rule=claim.rule(hidden),

@@ -41,17 +41,20 @@ class AtLeast(UnitsClaim):
     """
 
     limit: float
+    own: bool
+    """Whether it stays a claim where the scenario lacks the metric."""
 
     @property
     def within(self) -> float:
         """The loss that is allowed, as a share."""
         return abs(self.limit - 1)
 
-    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool) -> Verdict | None:
         if self.lost(estimate):
             return Verdict.REGRESSED
+        hidden = max(estimate.rule.below, estimate.rule.above)
         low = min(self.metric.sign * end for end in estimate.interval) - hidden
-        mean, limit = self.metric.sign * estimate.mean - hidden, self._log_limit
+        mean, limit = self.metric.sign * estimate.mean - hidden, -self.margin
         if mean > estimate.level * estimate.error and mean - estimate.error > -limit:
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - estimate.error >= limit) else None
@@ -59,15 +62,11 @@ class AtLeast(UnitsClaim):
     def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
         """Whether more than the limit is known to be lost."""
         mean = self.metric.sign * estimate.mean + by_path
-        return mean < -estimate.level * estimate.error and mean + estimate.error < self._log_limit
+        return mean < -estimate.level * estimate.error and mean + estimate.error < -self.margin
 
     def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
         """Whether the limit is kept as measured, but would not be with a loss of `hidden` more."""
-        return 0 <= self.metric.sign * estimate.mean - self._log_limit - estimate.error < hidden
-
-    @property
-    def _log_limit(self) -> float:
-        return self.metric.sign * math.log(self.limit)
+        return 0 <= self.metric.sign * estimate.mean + self.margin - estimate.error < hidden
 
 
 def claim_of(ratio: Ratio) -> AtLeast:

@@ -13,7 +13,7 @@ from perfgate.judge.claim import judge
 from perfgate.judge.loads import unsound_load
 from perfgate.judge.paths import paths_ms
 from perfgate.judge.rounds import arms_of, flaws_by_arm
-from perfgate.judge.sequential import Estimate, Rule, decided, detectable, looks_until, units_needed
+from perfgate.judge.sequential import Estimate, decided, detectable, looks_until, units_needed
 from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import (
@@ -46,12 +46,7 @@ class Same(UnitsClaim):
 
     __slots__ = ()
 
-    def rule(self, hidden: float = 0.0) -> Rule:
-        """The rule: differences within the margin are the same, without what a shorter path may hide."""
-        below, above = (hidden, 0.0) if self.metric.better == "higher" else (0.0, hidden)
-        return Rule(margin=math.expm1(self.margin), share=self.share, below=below, above=above)
-
-    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool) -> Verdict | None:
         decision = decided(estimate)
         if not decision:
             return None if decision is None else Verdict.PASS
