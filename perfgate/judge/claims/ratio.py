@@ -54,10 +54,11 @@ class AtLeast(UnitsClaim):
             return Verdict.REGRESSED
         hidden = max(estimate.rule.below, estimate.rule.above)
         low = min(self.metric.sign * end for end in estimate.interval) - hidden
-        mean, limit = self.metric.sign * estimate.mean - hidden, -self.margin
-        if mean > estimate.level * estimate.error and mean - estimate.error > -limit:
+        mean = self.metric.sign * estimate.mean - hidden
+        if mean > estimate.level * estimate.error and mean - estimate.error > self.margin:
             return Verdict.IMPROVED
-        return Verdict.PASS if low >= limit or (last and mean - estimate.error >= limit) else None
+        kept = low >= -self.margin or (last and mean - estimate.error >= -self.margin)
+        return Verdict.PASS if kept else None
 
     def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
         """Whether more than the limit is known to be lost."""
