@@ -1,7 +1,8 @@
-"""The claim of a paced load: the brokers take all of its rate. Pure."""
+"""Claims of keeping up: brokers take a whole rate, and consumers that can work off all that is sent. Pure."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from perfgate.judge.rates import RATE_TAKEN, RATE_WHOLE
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import METRICS, Judgement, Load, Round, Verdict
+from perfgate.model.metrics import DRAIN, LAG
 
 
 @claim(20)
@@ -48,3 +50,22 @@ def _is_whole(load: Load, rounds: Sequence[Round]) -> bool:
     of_rate = all(rate < least for r, rate in zip(rounds, rates, strict=True) if r.not_sustained)
     # What was caught up with in another round is not made up for: it was late.
     return load.shape is None and of_rate and statistics.fmean(min(rate, load.rate) for rate in rates) >= least
+
+
+@claim(25)
+def lag_is_drained(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
+    """REGRESSED where it was not in most rounds, within twice the time that it should take; INCONCLUSIVE in fewer."""
+    scenario = case.scenario
+    rounds = [r for r in case.measurement.rounds if LAG in r.metrics]
+    times = [r.metrics.get(DRAIN, math.inf) for r in rounds]
+    never = times.count(math.inf)
+    if scenario.consumers is None or scenario.falls_behind_per_s or not never:
+        return []
+    reason = (
+        f"in {never} of {len(rounds)} rounds the consumers did not work off what was sent, though they can take "
+        f"{scenario.consumers.takes_per_s:,.0f} records/s of {scenario.load.rate:,.0f}"
+    )
+    verdict = Verdict.REGRESSED if 2 * never > len(rounds) else Verdict.INCONCLUSIVE
+    judged = Judgement(verdict=verdict, metric=DRAIN, reason=reason)
+    doubts = case.doubts_by_round(rounds, *warming_doubts(case.measurement, METRICS[DRAIN]))
+    return [settled(judged, -1, times, doubts, lambda left: math.isinf(statistics.median(left)))]
