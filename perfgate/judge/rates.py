@@ -31,10 +31,6 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
     return load.capped and bool(rates) and statistics.median(rates) >= share * load.rate
 
 
-def centre_rate(measurement: Measurement) -> float:
-    return statistics.median(values_of(measurement.rounds, "records_per_s"))
-
-
 def rounds_below_its_cap(measurement: Measurement) -> int:
     """The number of rounds in which a capped load did not reach its cap."""
     least = AT_THE_CAP * measurement.scenario.load.rate
@@ -89,10 +85,9 @@ def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tu
 
 def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) -> tuple[Doubt, ...]:
     """Doubts about a load at a cap below the stored limit of its rate: it is another load, and differs by no more."""
-    load = measurement.scenario.load
-    limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
-    if not limit > load.rate or not at_its_cap(measurement):
+    load, held = measurement.scenario.load, next((t for t in thresholds if t.metric.name == "records_per_s"), None)
+    if held is None or held.limit <= load.rate or not at_its_cap(measurement):
         return ()
-    text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
-    baseline = max(t.baseline for t in thresholds if t.metric.name == "records_per_s")
-    return (Doubt(kind="cap", whose="load", text=text, factor=baseline / min(load.rate, centre_rate(measurement))),)
+    text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {held.limit:,.0f} is of a higher one"
+    reached = min(load.rate, statistics.median(values_of(measurement.rounds, "records_per_s")))
+    return (Doubt(kind="cap", whose="load", text=text, factor=held.baseline / reached),)

@@ -46,10 +46,10 @@ def _is_whole(load: Load, rounds: Sequence[Round]) -> bool:
     that is short although its rate is whole, or of a load with phases, was short of something else.
     """
     least = RATE_WHOLE * load.rate
-    rates = [r.metrics["records_per_s"] for r in rounds]
-    of_rate = all(rate < least for r, rate in zip(rounds, rates, strict=True) if r.not_sustained)
+    of_rate = all(r.metrics["records_per_s"] < least for r in rounds if r.not_sustained)
     # What was caught up with in another round is not made up for: it was late.
-    return load.shape is None and of_rate and statistics.fmean(min(rate, load.rate) for rate in rates) >= least
+    taken = statistics.fmean(min(r.metrics["records_per_s"], load.rate) for r in rounds)
+    return load.shape is None and of_rate and taken >= least
 
 
 @claim(25)
