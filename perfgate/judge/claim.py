@@ -39,8 +39,7 @@ class Ruling:
 
     def outcome(self, name: str, **more: Any) -> Outcome:
         """The ruling as the outcome of a scenario or relation, with `more` of its fields."""
-        own = {"verdict": self.verdict, "judgements": self.judgements, "reasons": self.reasons}
-        return Outcome(name=name, **{**own, **more})
+        return Outcome(name=name, verdict=self.verdict, judgements=self.judgements, reasons=self.reasons, **more)
 
     def taken_back(self, *reasons: str) -> Ruling:
         """The ruling as INCONCLUSIVE, with these reasons first."""
