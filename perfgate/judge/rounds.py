@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from perfgate.judge.statistics import many
 from perfgate.model import Comparison, Measurement, Round
@@ -26,14 +25,6 @@ def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
 def rounds_with(rounds: Iterable[Round], metric: str) -> list[Round]:
     """The rounds in which this metric was measured, as what a figure can be."""
     return [r for r in rounds if metric in r.metrics and not r.no_number(metric)]
-
-
-def sound_part(measurement: Measurement) -> Measurement | None:
-    """The measurement without its invalid rounds; None when all count, or fewer than FEWEST_SOUND are left."""
-    sound = tuple(r for r in measurement.rounds if not r.invalid)
-    if len(sound) == len(measurement.rounds) or len(sound) < FEWEST_SOUND:
-        return None
-    return replace(measurement, rounds=sound)
 
 
 def arms_of(comparison: Comparison) -> tuple[tuple[str, Measurement], ...]:

@@ -12,7 +12,7 @@ from perfgate.judge.faults.rules import judge_fault
 from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
 from perfgate.judge.phrases import WARMING, joined
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
-from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_metrics, starved_by_brokers
+from perfgate.judge.rounds import FEWEST_SOUND, spoilt_metrics, starved_by_brokers
 from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Verdict
 from perfgate.model.flaw import Doubt
 
@@ -55,11 +55,11 @@ class PlainCase(ScenarioCase):
 
     def __init__(self, measurement: Measurement, profile: Profile | None) -> None:
         super().__init__(measurement, profile)
-        self.doubts = lower_cap_doubts(self.measurement, self.thresholds)
+        sound = tuple(r for r in self.measurement.rounds if not r.invalid)
+        counted = replace(self.measurement, rounds=sound) if len(sound) >= FEWEST_SOUND else self.measurement
+        hosts = host_doubts(self.measurement) if self.reasons else ()
+        self.doubts = (*hosts, *lower_cap_doubts(counted, self.thresholds))
         """What there is to doubt of every round."""
-        if self.reasons:
-            sound = sound_part(self.measurement) or self.measurement
-            self.doubts = (*host_doubts(self.measurement), *lower_cap_doubts(sound, self.thresholds))
 
     @property
     def published(self) -> bool:
@@ -135,16 +135,11 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
 
 
-def warming(measurement: Measurement) -> str:
-    """That brokers were still warming up while the rounds were measured; else empty."""
-    return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
-
-
 def unsettled(measurement: Measurement) -> str:
     """Why it cannot be green; else empty: warming brokers, a limit of the hosts, a probing rate not always taken."""
     limit, rounds = more_hosts(measurement), len(measurement.rounds)
     short = sum(bool(r.not_sustained) for r in measurement.rounds)
-    reasons = [warming(measurement), starved_by_brokers(measurement)]
+    reasons = [f"{WARMING}: {measurement.warming}" if measurement.warming else "", starved_by_brokers(measurement)]
     if limit and limit.finding == "unknown":
         reasons.append(limit.words)
     if measurement.scenario.load.probes and 0 < short < rounds:
