@@ -219,7 +219,7 @@ def test_replicas_that_never_get_in_sync_again_are_the_brokers_doing(clock: Cloc
     ],
 )
 def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_count(
-    own: bool, before: Written, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+    own: bool, before: Written, verdict: Verdict
 ) -> None:
     bench = MagicMock()
     bench.round_trips.return_value = {}
@@ -228,8 +228,8 @@ def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_cou
     setup: Any = MagicMock()
     setup.bench.return_value, setup.target.dedicated = bench, own
     setup.engine.latency_basis.return_value, setup.engine.by_hand.return_value = "intended-send", ""
-    monkeypatch.setattr(FaultScenario, "rounds", lambda *_: 3)
-    taken = measure_faults(setup, [ROW], "run", lambda *_: None)[ROW.name]
+    row = replace(ROW, fault=replace(ROW.fault, repeats=3))
+    taken = measure_faults(setup, [row], "run", lambda *_: None)[row.name]
     assert judge_scenario(taken, None).verdict is verdict
 
 
