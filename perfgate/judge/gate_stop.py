@@ -68,7 +68,6 @@ class GateStopRule:
         ) and all(_relation_kept_by_far(relation, block) for relation in concerned)
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """The scenarios of a block that were measured on brokers still warming up, with the figures."""
         return still_warming(rows)
 
 

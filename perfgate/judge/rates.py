@@ -32,7 +32,6 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
 
 
 def rounds_below_its_cap(measurement: Measurement) -> int:
-    """The number of rounds in which a capped load did not reach its cap."""
     least = AT_THE_CAP * measurement.scenario.load.rate
     return sum(rate < least for rate in values_of(measurement.rounds, "records_per_s"))
 

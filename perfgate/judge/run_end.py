@@ -111,7 +111,6 @@ class Ending:
 
 
 def test_end_of(outcome: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
-    """How the test of an outcome ends."""
     if outcome.green:
         return TestEnd.PASSED
     if outcome.red:

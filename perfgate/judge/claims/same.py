@@ -236,5 +236,4 @@ class SequentialStopRule(UnitsStopRule):
         return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
     def ends(self, comparison: Comparison) -> bool:
-        """Whether the units so far decide."""
         return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE
