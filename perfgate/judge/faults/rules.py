@@ -36,6 +36,7 @@ from perfgate.judge.thresholds import for_one_look
 from perfgate.model import FaultScenario, Judgement, Measurement, Round, Scenario, Threshold, Verdict
 from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.faults import RETRIES, Expectation
+from perfgate.model.judged import severity
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 BEFORE = "latency_before_ms.p99"
@@ -307,20 +308,20 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
 def _kept_up(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
     """A judgement when consumers were still behind when the load ended: in doubt where it ended too early.
 
-    Those that stayed away may catch up once and fall behind again.
+    Those that stayed away may catch up once and fall behind again: the worse of the two counts.
     """
+    judged = []
     for metric in (CATCH_UP, DRAINED) if scenario.fault.about.leaves_unread else (DRAINED,):
         read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
-        if never := sum(metric not in r.metrics for r in read):
-            break
-    else:
-        return []
-    lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
-    long_enough = lasted > expected.high_s
-    verdict = _mostly(never, len(read)) if long_enough else Verdict.INCONCLUSIVE
-    reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
-    reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
-    return [Judgement(verdict=verdict, metric=metric, reason=reason)]
+        if not (never := sum(metric not in r.metrics for r in read)):
+            continue
+        lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
+        long_enough = lasted > expected.high_s
+        verdict = _mostly(never, len(read)) if long_enough else Verdict.INCONCLUSIVE
+        reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
+        reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
+        judged.append(Judgement(verdict=verdict, metric=metric, reason=reason))
+    return sorted(judged, key=lambda one: severity(one.verdict))[:1]
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:

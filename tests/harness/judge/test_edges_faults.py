@@ -240,6 +240,15 @@ def test_consumers_that_never_caught_up_had_time_enough_in_each_round(lasted_s: 
     assert verdict(row(), behind, brief, behind) is wanted
 
 
+def test_of_catching_up_and_of_staying_so_the_worse_counts() -> None:
+    away = row("consumers-away")
+    again: dict[str, Any] = {"catch_up_s": 1.0, "lag_drained_s": None, "phases": {"restored": (5.0, 900.0)}}
+    never = {**again, "catch_up_s": None}
+    for rounds in ([again] * 3, [never, again, again]):
+        assert [one.verdict for one in judgements(away, "lag_drained_s", *rounds)] == [Verdict.REGRESSED]
+    assert [one.verdict for one in judgements(away, "catch_up_s", *[never] * 3)] == [Verdict.REGRESSED]
+
+
 def elected(*in_s: float | None, hold_s: float = 15.0, brokers: int = 3) -> list[Verdict]:
     """Return what is said of rounds in which another controller was elected after so many seconds (None: never)."""
     found = row("kill-controller", hold_s=hold_s)
