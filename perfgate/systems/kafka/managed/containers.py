@@ -23,6 +23,7 @@ from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
+    broker_ids,
     controller_ids,
     new_cluster_id,
     node_name,
@@ -75,12 +76,7 @@ class ContainersCluster(OwnCluster):
         self._toxiproxy_image = toxiproxy_image
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
         self.supervisor = OwnContainers(partial(node_name, spec), logs)
-        self.faults = ContainerFaults(
-            self.supervisor,
-            voters=quorum_ids(spec),
-            data=DATA,
-            bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
-        )
+        self.faults = ContainerFaults(self.supervisor, spec)
         self._keys: ContainerKeys | None = None
         self._version = spec.version
 
@@ -210,27 +206,26 @@ def _variable(setting: str) -> str:
 class ContainerFaults(KafkaFaults):
     """See :class:`perfgate.model.target.Faults`. A broker is cut off by taking its container out of the network."""
 
-    def __init__(self, containers: OwnContainers, *, voters: Iterable[int], data: str, bootstrap: str) -> None:
-        """`data`: the log folder inside; `bootstrap`: the brokers' addresses in the network."""
+    def __init__(self, containers: OwnContainers, spec: ClusterSpec) -> None:
         super().__init__(containers.actions(), containers.runs)
-        self._containers = containers
-        self._voters, self._data, self._bootstrap = list(voters), data, bootstrap
+        self._containers, self._voters = containers, quorum_ids(spec)
+        inside = ",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in broker_ids(spec))
+        self._tools = {"java": "java", "classpath": CLASSPATH, "bootstrap": inside, "metadata": f"{DATA}/{METADATA}"}
 
     def active_controller(self) -> int:
         return agreed_leader({node: self._state(node) for node in self._voters if node not in self.absent}, self.absent)
 
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
-        given = {"java": "java", "classpath": CLASSPATH, "bootstrap": self._bootstrap}
-        environment = {**given, "metadata": f"{self._data}/{METADATA}", **variables}
         controller, doing = self.active_controller(), "running one of Kafka's tools in a container"
-        code, printed = self._containers.run(controller, ["/bin/bash", "-c", script], environment, doing)
+        command, environment = ["/bin/bash", "-c", script], {**self._tools, **variables}
+        code, printed = self._containers.run(controller, command, environment, doing)
         if code:
             raise TargetError(f"one of Kafka's tools failed in a container: {printed[-LAST_WORDS:]}")
         return printed
 
     def _state(self, node: int) -> str:
         # Bash alone: an image need not have more.
-        command = ["/bin/bash", "-c", f'echo "$(<{self._data}/{METADATA}/{QUORUM_STATE})"']
+        command = ["/bin/bash", "-c", f'echo "$(<{DATA}/{METADATA}/{QUORUM_STATE})"']
         code, text = self._containers.run(node, command, {}, f"reading who leads the controllers in node {node}")
         return text if code == 0 else ""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from perfgate.host.java import AotCaches, cache_path
 from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST, free_ports
+from perfgate.host.session import run_in_session
 from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError
@@ -28,11 +30,11 @@ from perfgate.systems.kafka.managed.brokers import (
     node_settings,
     quorum_ids,
 )
-from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
+from perfgate.systems.kafka.managed.faults import ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.tiered import FOLDER, is_tiered, tiered_settings
+from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_settings
 from perfgate.systems.own_processes import OwnProcesses
 
 FORMAT_TIMEOUT_S = 300
@@ -83,12 +85,11 @@ class EmbeddedCluster(OwnCluster):
             raise
         self.faults: ProcessFaults = ProcessFaults(
             self.supervisor,
+            spec,
             spawn=self._spawn,
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
-            metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
             tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("INTERNAL")},
-            log_dirs=self.log_dirs,
-            tier=self._data / FOLDER,
+            log_dirs=self.log_dirs(),
         )
 
     def start(self) -> None:
@@ -205,23 +206,16 @@ class EmbeddedCluster(OwnCluster):
         tool += [f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "kafka.tools.StorageTool", "format"]
         tool += ["--cluster-id", new_cluster_id(), "--config"]
         options = self._secured.format_options() if self._secured else []
-        formats = [
-            subprocess.Popen(
-                [*map(str, tool), self._properties(node), *options],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for node in self._nodes
-        ]
+
+        def formatted(node: int) -> tuple[int, str]:
+            return run_in_session([*map(str, tool), str(self._properties(node)), *options], FORMAT_TIMEOUT_S)
+
         try:
-            outputs = [process.communicate(timeout=FORMAT_TIMEOUT_S)[0] for process in formats]
+            with ThreadPoolExecutor(len(self._nodes)) as each:
+                ended = list(each.map(formatted, self._nodes))
         except subprocess.TimeoutExpired as error:
             reason = f"formatting the brokers' log folders took more than {FORMAT_TIMEOUT_S} s"
             raise BrokersFailedError(reason, perhaps_late=True) from error
-        finally:
-            for process in formats:
-                process.kill()
-        for process, output in zip(formats, outputs, strict=True):
-            if process.returncode:
+        for code, output in ended:
+            if code:
                 raise start_error("Kafka refused its log folders or settings", output, self.spec.config)

@@ -13,9 +13,11 @@ from pathlib import Path
 from perfgate.host.page_cache import drop
 from perfgate.host.session import run_in_session
 from perfgate.host.toxiproxy import ToxiproxyApi
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import TargetError
 from perfgate.model.target import LoggedChange
-from perfgate.systems.kafka.managed.tiered import local_share
+from perfgate.systems.kafka.managed.brokers import node_name, quorum_ids
+from perfgate.systems.kafka.managed.tiered import FOLDER, local_share
 from perfgate.systems.kafka.observe import changes
 from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import NodeFaults
@@ -91,19 +93,15 @@ class ProcessFaults(KafkaFaults):
     def __init__(
         self,
         processes: OwnProcesses,
+        spec: ClusterSpec,
         *,
         spawn: Callable[[int], None],
         proxies: Callable[[], tuple[ToxiproxyApi, Mapping[int, list[str]]] | None],
-        metadata: Mapping[int, Path],
         tools: Mapping[str, str],
-        log_dirs: Callable[[], Sequence[Path]],
-        tier: Path,
+        log_dirs: Sequence[Path],
     ) -> None:
-        """`spawn` starts a node again; `proxies` of each broker, when its links can be severed. `log_dirs`: the folders
-        of all brokers' partitions; `tier`: that of their remote tier, if they have one.
-
-        `metadata`: the folder of the controllers' log by controller; `tools`: java, classpath and bootstrap for Kafka's
-        tools.
+        """`spawn` starts a node again; `proxies` of each broker, when its links can be severed; `log_dirs`: the folders
+        of all brokers' partitions; `tools`: java, classpath and bootstrap for Kafka's tools.
         """
         super().__init__(
             {
@@ -113,17 +111,18 @@ class ProcessFaults(KafkaFaults):
             },
             processes.runs,
         )
-        self._proxies, self._metadata, self._tools = proxies, metadata, tools
-        self._log_dirs, self._tier = log_dirs, tier
+        self._proxies, self._tools = proxies, tools
+        self._log_dirs, self._tier = log_dirs, processes.data / FOLDER
+        self._metadata = {node: processes.data / node_name(spec, node) / METADATA for node in quorum_ids(spec)}
 
     def drop_cache(self) -> float:
         try:
-            return drop(file for folder in self._log_dirs() for file in folder.rglob("*.log"))
+            return drop(file for folder in self._log_dirs for file in folder.rglob("*.log"))
         except OSError as error:
             raise TargetError(f"the brokers' logs cannot be dropped from the page cache: {error}") from error
 
     def local_share(self, topic: str, replicas: int) -> float:
-        return local_share(topic, replicas, [*self._log_dirs()], self._tier)
+        return local_share(topic, replicas, self._log_dirs, self._tier)
 
     def active_controller(self) -> int:
         files = {node: folder / QUORUM_STATE for node, folder in self._metadata.items()}
