@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from perfgate.measure.bench import Bench
-from perfgate.model import SAME_ZONE, Scenario
+from perfgate.model import Scenario
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from perfgate.systems.kafka.managed.own_cluster import wait_until_ready
 
 BROKER = 2
 _round_trips = Bench.round_trips
@@ -17,8 +16,7 @@ def _swap_and_measure(bench: Bench, scenarios: Sequence[Scenario]) -> dict[str, 
     assert isinstance(cluster, EmbeddedCluster)
     cluster.faults.do("kill", BROKER)
     cluster.faults.do("start", BROKER)
-    addresses = cluster.bootstrap(SAME_ZONE).split(",")
-    wait_until_ready(cluster, addresses, check=cluster.check, logged=lambda: cluster.log_tail(1))
+    cluster.wait_until_ready("SAMEZONE")
     return _round_trips(bench, scenarios)
 
 

@@ -7,6 +7,7 @@ as a producer or consumer. So it is of brokers that never get ready.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, Topics, answer
 from perfgate.systems.kafka.load.client import _failed
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed import own_cluster
-from perfgate.systems.kafka.managed.own_cluster import wait_until_ready
+from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
 from tests.harness.build.canary import QUIET, Canary
@@ -162,9 +163,10 @@ def test_brokers_that_never_get_ready_are_broken(
         raise TimeoutError("after 30 s: no progress")
 
     monkeypatch.setattr(own_cluster, "wait_while_it_progresses", silent)
-    cluster: Any = MagicMock(spec_set=["bootstrap", "client_settings", "spec", "log_tail"])
+    cluster: Any = MagicMock()
+    cluster._wait = partial(OwnCluster._wait, cluster)
     with pytest.raises(BrokersFailedError, match="were not ready after 30 s") as caught:
-        wait_until_ready(cluster, [], check=lambda: None, logged=lambda: 0)
+        OwnCluster.wait_until_ready(cluster, "SAMEZONE")
     assert caught.value.perhaps_late
 
 

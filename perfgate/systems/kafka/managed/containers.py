@@ -17,7 +17,6 @@ from testcontainers.core.container import DockerContainer
 from perfgate.host import docker_engine
 from perfgate.host.java import names_collector
 from perfgate.host.ports import HOST, free_ports
-from perfgate.host.waiting import check_while_starting
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -101,9 +100,9 @@ class ContainersCluster(OwnCluster):
             if self._monitoring.own:
                 self._start_prometheus()
         if self._keys:
-            check = partial(check_while_starting, self.check, self.spec.config)
-            self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
-        self._wait_until_ready("SAMEZONE", "CROSSZONE", logged=lambda: self.log_tail(1))
+            failure = "the brokers did not take the user of their clients"
+            self._wait(partial(self._keys.lacking_user, self.faults), failure)
+        self.wait_until_ready("SAMEZONE", "CROSSZONE")
         self._started_s = time.monotonic() - begin
         self._version = self._version_told() or self.spec.version
         if self._monitoring.own:
@@ -131,6 +130,9 @@ class ContainersCluster(OwnCluster):
     @property
     def node_logs(self) -> Mapping[int, str]:
         return self.supervisor.names
+
+    def _logged(self) -> str:
+        return self.log_tail(1)
 
     def facts(self) -> Mapping[str, object]:
         return {

@@ -111,7 +111,7 @@ class EmbeddedCluster(OwnCluster):
                 self.proxy.add_brokers(listen, upstream)
             if self._severable:
                 self._severable.add_to(self.proxy)
-        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self.supervisor.logged)
+        self.wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL")
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
@@ -155,6 +155,9 @@ class EmbeddedCluster(OwnCluster):
     @property
     def node_logs(self) -> Mapping[int, Path]:
         return {node: self.supervisor.log(node) for node in self._nodes}
+
+    def _logged(self) -> int:
+        return self.supervisor.logged()
 
     def facts(self) -> Mapping[str, object]:
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import PREFIX
-from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
@@ -126,9 +125,35 @@ class OwnCluster(StartedCluster):
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(f"--- {name}\n{self.tail(node, lines)}" for node, name in self.node_logs.items())
 
-    def _wait_until_ready(self, *listeners: str, logged: Callable[[], Hashable]) -> None:
+    @abstractmethod
+    def _logged(self) -> Hashable:
+        """Return what differs once a node has logged more."""
+
+    def _wait(self, missing: Callable[[], str], failure: str) -> None:
+        """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
         check = partial(check_while_starting, self.check, self.spec.config)
-        wait_until_ready(self, self._addresses(*listeners).split(","), check=check, logged=logged)
+        try:
+            wait_while_it_progresses(missing, logged=self._logged, check=check)
+        except TimeoutError as error:
+            raise BrokersFailedError(f"{failure} {error}\n{self.log_tail(10)}", perhaps_late=True) from error
+
+    def wait_until_ready(self, *listeners: str) -> None:
+        """Wait until every broker is registered and takes connections at these listeners. Raises as `_wait`."""
+        admin = admin_client(self.bootstrap(SAME_ZONE), self.client_settings())
+        brokers, addresses = self.spec.brokers, self._addresses(*listeners).split(",")
+
+        def missing() -> str:
+            try:
+                registered = len(admin.list_topics(timeout=1).brokers)
+            except KafkaException as error:
+                return str(error)
+            # A broker is registered a moment before it takes connections.
+            closed = [address for address in addresses if not listens(address, timeout_s=1)]
+            if registered == brokers and not closed:
+                return ""
+            return f"{registered} of {brokers} brokers registered, closed: {', '.join(closed) or 'none'}"
+
+        self._wait(missing, f"{brokers} brokers were not ready")
 
     def _addresses(self, *listeners: str) -> str:
         return ",".join(f"{HOST}:{port}" for name in listeners for port in self._ports[name].values())
@@ -164,32 +189,3 @@ class KafkaTarget(OwnTarget[Started]):
         if self._monitoring.url:
             raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
         return super().beside(spec)
-
-
-def wait_until_ready(
-    cluster: Cluster, addresses: Sequence[str], *, check: Callable[[], None], logged: Callable[[], Hashable]
-) -> None:
-    """Wait until every broker is registered and every address (host:port) takes connections.
-
-    `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more. Raises
-    BrokersFailedError with the last answer and the logs' end.
-    """
-    admin = admin_client(cluster.bootstrap(SAME_ZONE), cluster.client_settings())
-    brokers = cluster.spec.brokers
-
-    def missing() -> str:
-        try:
-            registered = len(admin.list_topics(timeout=1).brokers)
-        except KafkaException as error:
-            return str(error)
-        # A broker is registered a moment before it takes connections.
-        closed = [address for address in addresses if not listens(address, timeout_s=1)]
-        if registered == brokers and not closed:
-            return ""
-        return f"{registered} of {brokers} brokers registered, closed: {', '.join(closed) or 'none'}"
-
-    try:
-        wait_while_it_progresses(missing, logged=logged, check=check)
-    except TimeoutError as error:
-        reason = f"{brokers} brokers were not ready {error}\n{cluster.log_tail(10)}"
-        raise BrokersFailedError(reason, perhaps_late=True) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,8 @@ from perfgate.host.guard import Guard
 from perfgate.host.java import find_java
 from perfgate.host.ports import HOST
 from perfgate.host.session import run_in_session
-from perfgate.host.waiting import wait_while_it_progresses
 from perfgate.model import Settings, settings
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import TargetError
 from perfgate.model.secret import Secret
 from perfgate.systems.kafka.managed.faults import KafkaTools
 
@@ -125,27 +124,17 @@ class ContainerKeys:
         container.with_volume_mapping(str(self.secured.store), INSIDE, "ro")
         return self.secured.broker_settings(protocols, INSIDE)
 
-    def add_user(self, tools: KafkaTools, *, check: Callable[[], None], logged: Callable[[], Hashable]) -> None:
-        """Register the clients' user, if there is one: the image formats log folders without any.
+    def lacking_user(self, tools: KafkaTools) -> str:
+        """Register the clients' user, if there is one; return why the brokers did not take it.
 
-        `check` and `logged` as for :func:`wait_while_it_progresses`. Raises BrokersFailedError when the brokers never
-        do.
+        The image formats log folders without any.
         """
-        if not (credential := self.secured.credential()):
-            return
-
-        def missing() -> str:
-            try:
-                tools.add_user(USER, credential)
-            except TargetError as error:
-                return str(error)
-            return ""
-
         try:
-            wait_while_it_progresses(missing, logged=logged, check=check)
-        except TimeoutError as error:
-            reason = f"the brokers did not take the user of their clients {error}"
-            raise BrokersFailedError(reason, perhaps_late=True) from error
+            if credential := self.secured.credential():
+                tools.add_user(USER, credential)
+        except TargetError as error:
+            return str(error)
+        return ""
 
     def close(self) -> None:
         self._guard.close()
