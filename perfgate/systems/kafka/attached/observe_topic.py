@@ -112,7 +112,8 @@ class _Topic:
         except KafkaException as error:
             raise self._refusal(error.args[0], permission) from None
         except TimeoutError:
-            raise self._error(f"no answer in {REQUEST_TIMEOUT_S} s") from None
+            cluster, topic = self.described.name, self.name
+            raise ConfigurationError(f"{cluster}: topic {topic}: no answer in {REQUEST_TIMEOUT_S} s") from None
 
     def _refusal(self, error: KafkaError, permission: str) -> ConfigurationError:
         cluster, topic = self.described.name, self.name
@@ -124,10 +125,7 @@ class _Topic:
                 f"{cluster} does not let {user} read what topic {topic} is like: it needs {permission}; grant it: "
                 f"kafka-acls --add --allow-principal User:{user} --operation {permission} --topic {topic}"
             )
-        return self._error(redacted(error.str()))
-
-    def _error(self, words: str) -> ConfigurationError:
-        return ConfigurationError(f"{self.described.name}: topic {self.name}: {words}")
+        return ConfigurationError(f"{cluster}: topic {topic}: {redacted(error.str())}")
 
     def _sampled(self, begins: Offsets, ends: Offsets) -> SampledRecords:
         """Read the newest records of each partition, as many of all as the bounds allow."""
@@ -176,7 +174,8 @@ class _Topic:
                 elif error.code() in DENIED:
                     raise self._refusal(error, "Read")
         if not found:
-            raise self._error(f"no record could be read within {SAMPLE_S:.0f} s")
+            cluster, topic = self.described.name, self.name
+            raise ConfigurationError(f"{cluster}: topic {topic}: no record could be read within {SAMPLE_S:.0f} s")
         return sampled_records(found)
 
 

@@ -135,7 +135,8 @@ class OwnCluster(StartedCluster):
         try:
             wait_while_it_progresses(missing, logged=self._logged, check=check)
         except TimeoutError as error:
-            raise BrokersFailedError(f"{failure} {error}\n{self.log_tail(10)}", perhaps_late=True) from error
+            reason = f"{failure} {error}\n{self.log_tail(10)}"
+            raise BrokersFailedError(reason, perhaps_late=True) from error
 
     def wait_until_ready(self, *listeners: str) -> None:
         """Wait until every broker is registered and takes connections at these listeners. Raises as `_wait`."""
