@@ -5,7 +5,7 @@ from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
 
 
 def _act(scene: Scene) -> None:
-    assert scene.scenario.consumers is not None, "cannot_rebalance"
+    assert scene.scenario.consumers is not None, "unfit_for_fault"
     scene.join(scene.scenario.consumers.processes + 1, MEMBER_S)
     scene.hold()
 

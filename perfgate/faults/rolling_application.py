@@ -5,7 +5,7 @@ from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
 
 
 def _act(scene: Scene) -> None:
-    assert scene.scenario.consumers is not None, "cannot_rebalance"
+    assert scene.scenario.consumers is not None, "unfit_for_fault"
     members = scene.scenario.consumers.processes
     for number in range(1, members + 1):
         scene.leave(number)

@@ -130,7 +130,7 @@ def claims() -> list[Claim]:
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
     """Judge a scenario by the profile's thresholds; a required metric without one is MISSING."""
-    kind = FaultCase if isinstance(measurement.scenario, FaultScenario) else PlainCase
+    kind = FaultCase if measurement.scenario.has_fault else PlainCase
     ruling = judge(kind(measurement, profile))
     return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
 
@@ -174,7 +174,7 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
     if not measurement.rounds:
         return ("no round was measured",)
     reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
-    if isinstance(measurement.scenario, FaultScenario):
+    if measurement.scenario.has_fault:
         return tuple(reasons)  # the cost of a fault is judged round by round: one suffices
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]

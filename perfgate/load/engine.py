@@ -18,7 +18,7 @@ from perfgate.load.processes import Generators, NotInTimeError
 from perfgate.load.schedule import WARM_S, Turn, timetable
 from perfgate.load.transport import LocalTransport, Message, Transport, summed
 from perfgate.load.wake import WakeProbe
-from perfgate.model import KIB, FaultScenario, Link, Load, Scenario, Settings
+from perfgate.model import KIB, Link, Load, Scenario, Settings
 from perfgate.model.load import (
     Batching,
     Late,
@@ -66,7 +66,7 @@ class SuiteEngine:
             return reason
         if reason := self._transport.cannot(scenario.link):
             return reason
-        if scenario.load.shape and isinstance(scenario, FaultScenario):
+        if scenario.load.shape and scenario.has_fault:
             return "what a fault costs is measured at a constant rate: it has no shape"
         return _too_small(scenario) or self._system.cannot(scenario) or self._too_large(scenario)
 

@@ -35,7 +35,7 @@ from perfgate.load.instructions import (
 from perfgate.load.processes import Generators
 from perfgate.load.transport import Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
-from perfgate.model.faults import LATE, but_outages, joining
+from perfgate.model.faults import LATE, but_outages
 from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
 
@@ -84,7 +84,7 @@ class JournaledGenerators:
     def _consumers(self) -> Requests:
         """Instructions of the consumers, and of those that wait until they are to join."""
         scenario, consumers = self._spec.scenario, self._spec.scenario.consumers
-        places = joining(scenario)
+        places = scenario.joining
         if not places or consumers is None:
             return self._system.consumers_of(self._spec)
         first = consumers.processes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from perfgate.model import FaultScenario, Scenario, Tier, parted
+from perfgate.model import Scenario, Tier, parted
 from perfgate.model.loads.paced import WARM_TIMES
 from perfgate.model.series import Arm
 
@@ -21,13 +21,13 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
     compared with is measured in each of them; one with a fault once. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
-    for family in dict.fromkeys(name for scenario in scenarios for name in _families(scenario)):
-        members = [scenario for scenario in scenarios if family in _families(scenario)]
-        for cluster in dict.fromkeys((scenario.cluster, type(scenario)) for scenario in members):
-            own = [scenario for scenario in members if (scenario.cluster, type(scenario)) == cluster]
+    for family in dict.fromkeys(name for scenario in scenarios for name in scenario.measured_with):
+        members = [scenario for scenario in scenarios if family in scenario.measured_with]
+        for cluster in dict.fromkeys((scenario.cluster, scenario.has_fault) for scenario in members):
+            own = [scenario for scenario in members if (scenario.cluster, scenario.has_fault) == cluster]
             if any(set(own) <= set(group) for group in groups):
                 continue
-            alike = [group for group in groups if (group[0].cluster, type(group[0])) == cluster]
+            alike = [group for group in groups if (group[0].cluster, group[0].has_fault) == cluster]
             # With scenarios that it shares, if there is room: these are then measured once.
             alike.sort(key=lambda group: not set(own) & set(group))
             fits = (group for group in alike if _round_s({*group, *own}, tier) <= BLOCK_ROUND_S)
@@ -39,10 +39,6 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
         cluster: position for position, cluster in enumerate(dict.fromkeys(scenario.cluster for scenario in scenarios))
     }
     return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]
-
-
-def _families(scenario: Scenario) -> tuple[str, ...]:
-    return scenario.families[:1] if isinstance(scenario, FaultScenario) else scenario.families
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
@@ -181,7 +177,7 @@ def one_host_fewer(scenario: Scenario, hosts: int) -> Arm | None:
 
 def nothing_to_confirm(scenario: Scenario, hosts: int) -> str:
     """Why one more host cannot show anything of this scenario; empty where it can."""
-    if isinstance(scenario, FaultScenario) or scenario.load.open_loop or scenario.refusal:
+    if scenario.has_fault or scenario.load.open_loop or scenario.refusal:
         return "its rate is declared, and a host that falls behind it is told as it is"
     if not scenario.load.sends and scenario.groups > 1:
         return "it is read by several groups, of which no host can be left out"

@@ -13,7 +13,6 @@ from perfgate.metrics.usage import Sampler
 from perfgate.model import Change, ClusterSpec, Tier, changed
 from perfgate.model.declared import POLL_AT_ONCE, Consumers, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.model.faults import FaultScenario, cannot_be_cold, cannot_rebalance
 from perfgate.model.load import Driver, Engine
 from perfgate.model.series import Arm
 from perfgate.model.target import Cluster, Target
@@ -60,19 +59,14 @@ class Setup:
         return self.limited(changed(scenario, change))
 
     def cannot(self, scenario: Scenario) -> str | None:
-        if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
-            return "a round with a fault follows every record to one group of consumers; the scenario has several"
-        if isinstance(scenario, FaultScenario) and scenario.topic.count > 1:
-            return "a round with a fault watches one topic; the scenario has several"
-        if isinstance(scenario, FaultScenario) and scenario.beside:
-            return "a round with a fault follows one load; the scenario has others beside it"
-        links = {load.link.name for load in (scenario, *scenario.parts) if load.link.crosses_zones}
+        if reason := scenario.unfit_for_fault:
+            return reason
+        loads = (scenario, *scenario.parts)
+        links = {load.link.name for load in loads if load.link.crosses_zones}
         if len(links) > 1 and self.target.own:
             return f"links are emulated one at a time, and its loads have {' and '.join(sorted(links))}"
-        for load in (scenario, *scenario.parts):
-            if reason := cannot_work(load) or cannot_rebalance(load) or cannot_be_cold(load):
-                return reason
-        return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
+        work = next(filter(None, map(cannot_work, loads)), "")
+        return work or scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """The cluster of this spec, started if it is not the one now alive. Raises TargetError.
@@ -141,7 +135,7 @@ def _cannot_keep_schedule(scenario: Scenario, consumers: Consumers) -> str:
         return f"consumers.work-ms needs a paced load, whose lag is known; this one is {scenario.load.kind}"
     if consumers.membership not in ("group", "assigned"):
         return f"consumers.work-ms needs consumers.membership=group or assigned, not {consumers.membership}"
-    if isinstance(scenario, FaultScenario) and scenario.falls_behind_per_s:
+    if scenario.has_fault and scenario.falls_behind_per_s:
         return "a round with a fault asks whether consumers catch up, and these fall behind by declaration"
     poll_ms = consumers.work_ms * (POLL_AT_ONCE if consumers.work_per == "record" else 1)
     most_ms = float(dict(consumers.config).get("max.poll.interval.ms", MOST_POLL_MS))

@@ -274,17 +274,71 @@ class Fault:
         return FAULTS[self.kind]
 
 
+TIERED = "remote.storage.enable"
+"""The setting of a topic whose older segments move to the remote tier (KIP-405)."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class FaultScenario(Scenario):
     """A scenario of which each round is one such fault, and what it costs."""
 
     fault: Fault
+    has_fault: ClassVar[bool] = True
     confirmable: ClassVar[bool] = False
     """A fault is not done to brokers a second time: a lost record is lost."""
 
     @classmethod
     def of(cls, scenario: Scenario, fault: Fault) -> FaultScenario:
         return cls(**{field.name: getattr(scenario, field.name) for field in fields(Scenario)}, fault=fault)
+
+    @property
+    def measured_with(self) -> tuple[str, ...]:
+        return self.families[:1]
+
+    @property
+    def joining(self) -> Sequence[int]:
+        joins = self.fault.about.joins
+        return joins(self.consumers.processes) if self.consumers and joins else ()
+
+    @property
+    def unfit_for_fault(self) -> str:
+        if self.groups > 1 and not self.fault.about.leaves_unread:
+            return "a round with a fault follows every record to one group of consumers; the scenario has several"
+        if self.topic.count > 1:
+            return "a round with a fault watches one topic; the scenario has several"
+        if self.beside:
+            return "a round with a fault follows one load; the scenario has others beside it"
+        return self._cannot_rebalance() or self._cannot_be_cold()
+
+    def _cannot_rebalance(self) -> str:
+        """Why members of its group cannot come and go; empty where they can, or need not."""
+        consumers, kind = self.consumers, self.fault.kind
+        if self.fault.about.joins is None:
+            return ""
+        if self.cluster.system != "kafka":
+            return f"{kind} moves members of a consumer group, which a subscription of Pulsar does not share out"
+        if consumers is None or consumers.membership != "group":
+            return f"{kind} moves members of a consumer group: it needs consumers.membership=group"
+        clients = (consumers.processes + 1) * consumers.threads
+        if consumers.processes < FEWEST_MEMBERS or clients > self.topic.partitions:
+            return (
+                f"{kind} needs {FEWEST_MEMBERS} consumers.processes or more, and a topic partition for each of "
+                f"{clients} members, one process more than at first: there are {self.topic.partitions}"
+            )
+        return ""
+
+    def _cannot_be_cold(self) -> str:
+        """Why its consumers cannot read what brokers have no longer at hand; empty where they can, or need not."""
+        kind = self.fault.about
+        if not (kind.drops_cache or kind.tiered):
+            return ""
+        if self.cluster.system != "kafka":
+            return f"{kind.name} is of Kafka's logs: Pulsar's bookies keep entries in caches of their own"
+        if self.consumers is None:
+            return f"{kind.name} is about what consumers read: there are none"
+        if kind.tiered and dict(self.topic.config).get(TIERED) != "true":
+            return f"{kind.name} needs a topic whose segments move to the remote tier: topic.{TIERED}=true"
+        return ""
 
     def rounds(self, tier: Tier) -> int:
         """Return how often this tier has the fault."""
@@ -293,50 +347,6 @@ class FaultScenario(Scenario):
     def seconds(self, tier: Tier) -> float:
         """Return how long its rounds in this tier take, at about the most (s)."""
         return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
-
-
-def joining(scenario: Scenario) -> Sequence[int]:
-    """Return the place of each consumer process that joins its group while the fault is done, in their order."""
-    consumers, joins = scenario.consumers, scenario.fault.about.joins if isinstance(scenario, FaultScenario) else None
-    return joins(consumers.processes) if consumers and joins else ()
-
-
-def cannot_rebalance(scenario: Scenario) -> str:
-    """Return why members of its group cannot come and go; empty where they can, or need not."""
-    if not isinstance(scenario, FaultScenario) or scenario.fault.about.joins is None:
-        return ""
-    consumers, kind = scenario.consumers, scenario.fault.kind
-    if scenario.cluster.system != "kafka":
-        return f"{kind} moves members of a consumer group, which a subscription of Pulsar does not share out"
-    if consumers is None or consumers.membership != "group":
-        return f"{kind} moves members of a consumer group: it needs consumers.membership=group"
-    clients = (consumers.processes + 1) * consumers.threads
-    if consumers.processes < FEWEST_MEMBERS or clients > scenario.topic.partitions:
-        return (
-            f"{kind} needs {FEWEST_MEMBERS} consumers.processes or more, and a topic partition for each of {clients} "
-            f"members, one process more than at first: there are {scenario.topic.partitions}"
-        )
-    return ""
-
-
-TIERED = "remote.storage.enable"
-"""The setting of a topic whose older segments move to the remote tier (KIP-405)."""
-
-
-def cannot_be_cold(scenario: Scenario) -> str:
-    """Return why its consumers cannot read what brokers have no longer at hand; empty where they can, or need not."""
-    if not isinstance(scenario, FaultScenario):
-        return ""
-    kind = scenario.fault.about
-    if not (kind.drops_cache or kind.tiered):
-        return ""
-    if scenario.cluster.system != "kafka":
-        return f"{kind.name} is of Kafka's logs: Pulsar's bookies keep entries in caches of their own"
-    if scenario.consumers is None:
-        return f"{kind.name} is about what consumers read: there are none"
-    if kind.tiered and dict(scenario.topic.config).get(TIERED) != "true":
-        return f"{kind.name} needs a topic whose segments move to the remote tier: topic.{TIERED}=true"
-    return ""
 
 
 def but_outages(kind: str, whose: Whose, text: str, offset_s: float = 0.0) -> tuple[Doubt, Doubt]:
@@ -363,4 +373,4 @@ def record_lock_s(scenario: Scenario) -> float:
 def parted(scenarios: Iterable[Scenario]) -> tuple[list[Scenario], list[FaultScenario]]:
     given = list(scenarios)
     faulty = [scenario for scenario in given if isinstance(scenario, FaultScenario)]
-    return [scenario for scenario in given if not isinstance(scenario, FaultScenario)], faulty
+    return [scenario for scenario in given if not scenario.has_fault], faulty

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
 
-from perfgate.model import FaultScenario, Measurement
+from perfgate.model import Measurement
 from perfgate.model.histogram import latency_metrics
 
 HISTOGRAMS = {"latency_ms": "latency_histogram", "end_to_end_latency_ms": "end_to_end_histogram"}
@@ -33,7 +33,7 @@ def metric_value(measurement: Measurement, name: str) -> float | None:
     values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
     if not values:
         return None
-    return statistics.median(values) if isinstance(measurement.scenario, FaultScenario) else centre(values)
+    return statistics.median(values) if measurement.scenario.has_fault else centre(values)
 
 
 def untold(measurement: Measurement) -> dict[str, tuple[str, ...]]:

@@ -27,7 +27,6 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.counting import counted
-from perfgate.model.faults import FaultScenario
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
 from perfgate.model.summary import metric_value, untold
@@ -109,7 +108,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
     rows: list[tuple[str, ...]] = []
     for name, outcome in outcomes.items():
         measurement = measurements[name]
-        if isinstance(measurement.scenario, FaultScenario):
+        if measurement.scenario.has_fault:
             continue
         values = [
             metric_value(measurement, metric)

@@ -40,7 +40,7 @@ from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
-from perfgate.model.faults import BEFORE_S, Scene, joining
+from perfgate.model.faults import BEFORE_S, Scene
 from perfgate.model.flaw import Doubt, Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
@@ -238,7 +238,7 @@ def _written(
     scenario = spec.scenario
     sends, outcomes = _producers(scenario, journals)
     consumers = scenario.consumers
-    each = (consumers.processes + len(joining(scenario))) * consumers.threads if consumers else 0
+    each = (consumers.processes + len(scenario.joining)) * consumers.threads if consumers else 0
     return Written(
         start=load.start,
         rate=scenario.load.rate,

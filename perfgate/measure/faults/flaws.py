@@ -15,7 +15,7 @@ from perfgate.measure.faults.reading import MISSED, first_group, kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
 from perfgate.model.delivery import ERROR_CODES, is_promised
-from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages, joining
+from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
 from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
 from perfgate.model.metrics import PHASES
@@ -159,12 +159,12 @@ def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Do
 def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]:
     """Return the doubts of members that joined the group and were not given any record until the load ended.
 
-    There is a partition for each (:func:`perfgate.model.faults.cannot_rebalance`); that the others read on hides it.
+    There is a partition for each (``unfit_for_fault``); that the others read on hides it.
     """
     consumers, receipts = scenario.consumers, first_group(written)
     if consumers is None:
         return ()
-    numbers = range(consumers.processes, consumers.processes + len(joining(scenario)))
+    numbers = range(consumers.processes, consumers.processes + len(scenario.joining))
     own = {number + 1: receipts[number * consumers.threads :][: consumers.threads] for number in numbers}
     texts = [
         f"consumer {number} joined its group and was never given a record, though there is a partition for it"

@@ -88,7 +88,7 @@ def beyond_limits(limits: Limits, scenario: Scenario, *, of_transactions: str) -
         )
     # What a ramp owes after a rate that was too high is sent, and read, as fast as it can be.
     ramp = scenario.load.searches and scenario.consumers is not None
-    reads_all = isinstance(scenario, FaultScenario) or not scenario.load.sends or ramp
+    reads_all = scenario.has_fault or not scenario.load.sends or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:
         return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
     read = sum(load.load.most_rate * load.logged_bytes * load.groups for load in loads)

@@ -24,7 +24,7 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.errors import TargetError
-from perfgate.model.faults import READ_AGAIN, Scene, cannot_be_cold
+from perfgate.model.faults import READ_AGAIN, Scene
 from perfgate.report.terminal_tables import kind_notes
 from perfgate.systems.attached.command_faults import lacking
 from perfgate.systems.kafka.managed import tiered
@@ -94,7 +94,7 @@ def test_how_long_they_stay_away_has_room_for_what_is_done_meanwhile() -> None:
     ],
 )
 def test_it_is_refused_where_it_means_nothing(row: Scenario, words: str) -> None:
-    found = cannot_be_cold(row)
+    found = row.unfit_for_fault
     assert words in found
     assert bool(found) is bool(words)
 

@@ -12,7 +12,6 @@ from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.flaws import not_given
 from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Measurement, TopicSpec, Verdict, settings
-from perfgate.model.faults import cannot_rebalance, joining
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.terminal_tables import kind_notes
 from tests.harness.attack.test_what_excuses_a_fault import a_round
@@ -163,16 +162,16 @@ def test_its_history_is_kept_and_its_picture_shows_what_was_unread(tmp_path: Pat
     ],
 )
 def test_members_can_come_and_go_where_there_is_a_group_of_them(row: FaultScenario, words: str) -> None:
-    found = cannot_rebalance(row)
+    found = row.unfit_for_fault
     assert words in found
     assert bool(found) is bool(words)
 
 
 def test_who_joins_takes_a_place_of_its_own_or_of_the_one_that_left() -> None:
-    assert [*joining(ROLLING)] == [0, 1]
-    assert [*joining(replace(ROLLING, fault=Fault(kind="member-join")))] == [2]
-    assert [*joining(replace(ROLLING, fault=Fault(kind="member-leave")))] == []
-    assert [*joining(BASE)] == []
+    assert [*ROLLING.joining] == [0, 1]
+    assert [*replace(ROLLING, fault=Fault(kind="member-join")).joining] == [2]
+    assert [*replace(ROLLING, fault=Fault(kind="member-leave")).joining] == []
+    assert [*BASE.joining] == []
 
 
 @pytest.mark.parametrize(

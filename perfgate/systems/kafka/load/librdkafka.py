@@ -15,7 +15,7 @@ from perfgate.host.disk import cache_dir
 from perfgate.load.engine import SuiteEngine
 from perfgate.load.instructions import Requests, consumer_requests, producer_requests
 from perfgate.load.transport import Transport
-from perfgate.model import KIB, ClusterSpec, Crowd, FaultScenario, Scenario, Settings, with_settings
+from perfgate.model import KIB, ClusterSpec, Crowd, Scenario, Settings, with_settings
 from perfgate.model.changes import release_numbers
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.kafka.load.official import by_hand
@@ -195,7 +195,7 @@ class KafkaInstructions:
         return replace(scenario, producer=with_settings(scenario.producer, buffer))
 
     def cannot(self, scenario: Scenario) -> str | None:
-        if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
+        if scenario.has_fault and scenario.transaction_ms:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.transaction_ms and not scenario.load.sends:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
@@ -216,7 +216,7 @@ def _cannot_crowd(scenario: Scenario, crowd: Crowd) -> str:
         return "a crowd of connections writes to one topic"
     if scenario.cluster.security != ClusterSpec().security:
         return "a crowd of connections has no log-in and no TLS"
-    if isinstance(scenario, FaultScenario):
+    if scenario.has_fault:
         return "a crowd of connections sends nothing again, so that a fault would be failed sends and no outage"
     if not scenario.load.fixed_rate:
         return "a crowd of connections sends by a schedule: its load must be paced"
