@@ -87,7 +87,7 @@ def main() -> int:
     with warm_cluster(ROW, TIER) as alone:
         _told("alone", rates(alone.bench, bursts))
         idle = alone.target.beside(ROW.cluster)
-        alone.setup.bench(idle, f"{alone.setup.run_id}-2").warm_up([ROW])
+        alone.setup.warm_bench(idle, [ROW], f"{alone.setup.run_id}-2")
         alone.bench.warm_up([ROW])
         _told("beside a warm cluster that waits", rates(alone.bench, bursts))
         cores, mib = used(idle.broker_pids().values())

@@ -85,8 +85,7 @@ def warm_cluster(row: Scenario, tier: Tier) -> Iterator[WarmCluster]:
         try:
             cluster = target.cluster(row.cluster)
             setup = quiet_setup(target, row, tier, logs, LibrdkafkaDriver())
-            bench = setup.bench(cluster, setup.run_id)
-            bench.warm_up([row])
+            bench = setup.warm_bench(cluster, [row], setup.run_id)
             yield WarmCluster(target=target, cluster=cluster, setup=setup, bench=bench, logs=logs)
         finally:
             target.end()

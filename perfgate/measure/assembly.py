@@ -54,15 +54,18 @@ def break_off_by(error: TargetError, scenarios: Iterable[Iterable[Series]], *, d
 
     `dedicated`: its brokers serve only these series, so that their failure is a result.
     """
-    failed = isinstance(error, BrokersFailedError)
     words = str(error) if isinstance(error, InterferedError) else f"target unhealthy: {error}"
     break_off(
         scenarios,
         words,
-        broken=dedicated and failed,
-        perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
+        **blame(error, dedicated=dedicated),
         unhealthy=not isinstance(error, LimitReachedError | InterferedError),
     )
+
+
+def blame(error: TargetError, *, dedicated: bool) -> dict[str, bool]:
+    """Whether brokers are to blame for this end of a target, as :func:`unmeasured` takes it."""
+    return {"broken": dedicated and isinstance(error, BrokersFailedError), "perhaps_late": error.perhaps_late}
 
 
 def measurement_of(

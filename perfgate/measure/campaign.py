@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfgate.measure.assembly import break_off, measurement_of
+from perfgate.measure.assembly import blame, break_off, measurement_of
 from perfgate.measure.canary import read_canary
 from perfgate.measure.faults.fault_round import measure_faults
 from perfgate.measure.plan import blocks
@@ -13,7 +13,7 @@ from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
 from perfgate.model.compared import StopRule
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import TargetError
 from perfgate.model.series import Arm, Series
 
 AGAIN = -1
@@ -62,8 +62,8 @@ class Campaign:
                     raise
                 finally:
                     self.setup.say.clear()
-            for row in self._blocks[number]:
-                self._remember(row, number)
+            for one in self._blocks[number]:
+                self._remember(one, number)
             self.keep()
         return self._done[number][scenario.name]
 
@@ -84,7 +84,7 @@ class Campaign:
         block = self._blocks[number]
         found = {scenario.name: self._earlier(scenario, self._families_in(scenario, number)) for scenario in block}
         # Faults are taken over one by one (_faults_before).
-        if parted(block)[1] or set(found) not in self.earlier_blocks:
+        if block[0].has_fault or set(found) not in self.earlier_blocks:
             return None
         known = {name: one for name, one in found.items() if one is not None}
         return known if len(known) == len(found) else None
@@ -107,14 +107,14 @@ class Campaign:
 
     def _drop_second_looks(self) -> None:
         """Drop those of the interrupted run whose first look is not taken over: they confirm no other one."""
-        looked_at = [row for block in self._blocks for row in block if row.name in self.measured_again]
-        earlier = {row.name for row in looked_at if self._is_earlier(row)}
+        looked_at = [one for block in self._blocks for one in block if one.name in self.measured_again]
+        earlier = {one.name for one in looked_at if self._is_earlier(one)}
         for name in self.measured_again.keys() - earlier:
             del self.measured_again[name]
 
     def _is_earlier(self, scenario: Scenario) -> bool:
         """Whether the scenario's own measurement is the one of the interrupted run."""
-        if parted([scenario])[1]:
+        if scenario.has_fault:
             return bool(self._faults_before([scenario]))
         return self._taken_over(self._block_of(scenario, scenario.families[0])) is not None
 
@@ -125,10 +125,10 @@ class Campaign:
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
         if not self._blocks:
-            self._blocks = blocks([row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier)
+            self._blocks = blocks([one for one in self.setup.scenarios if self.cannot(one) is None], self.setup.tier)
             self._drop_second_looks()
         holding = [number for number, scenarios in enumerate(self._blocks) if scenario in scenarios]
-        others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
+        others = {one for one in self.setup.scenarios if family in one.families and one.cluster == scenario.cluster}
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
     def apart(self, relation: Relation) -> str | None:
@@ -148,12 +148,12 @@ class Campaign:
             raise self._failed[AGAIN]
         if any(scenario.name not in self.measured_again for scenario in scenarios):
             names = {scenario.name for scenario in scenarios} | (set(red) - self.measured_again.keys())
-            rows = [scenario for scenario in self.setup.scenarios if scenario.name in names]
+            chosen = [scenario for scenario in self.setup.scenarios if scenario.name in names]
             self.setup.target.close()
-            self._announce(rows)
+            self._announce(chosen)
             try:
-                for cluster in dict.fromkeys(scenario.cluster for scenario in rows):
-                    block = [scenario for scenario in rows if scenario.cluster == cluster]
+                for cluster in dict.fromkeys(scenario.cluster for scenario in chosen):
+                    block = [scenario for scenario in chosen if scenario.cluster == cluster]
                     self.measured_again.update(self._measure_block(block, again=True))
             except Exception as error:
                 self._failed[AGAIN] = error
@@ -175,31 +175,24 @@ class Campaign:
 
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
         setup = self.setup
-        run_id = f"{setup.run_id}{'-again' if again else ''}"
         if faulty := parted(block)[1]:
-            before = {} if again else self._faults_before(faulty)
+            before = self._faults_before(faulty)
             self.measured.update(before)
             left = [scenario for scenario in faulty if scenario.name not in before]
-            return {**before, **measure_faults(setup, left, run_id, _forget if again else self._keep_one)}
+            return {**before, **measure_faults(setup, left, setup.run_id, self._keep_one)}
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
             cluster = setup.cluster(block[0].cluster)
         except TargetError as error:
-            failed = isinstance(error, BrokersFailedError)
             with setup.ledger.during("canary"):
                 canary.append(read_canary())
             made = [Series(Arm(scenario=scenario)) for scenario in block]
-            break_off(
-                [[series] for series in made],
-                f"the target did not start: {error}",
-                broken=failed and setup.target.dedicated,
-                perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
-            )
+            why = blame(error, dedicated=setup.target.dedicated)
+            break_off([[series] for series in made], f"the target did not start: {error}", **why)
             return {one.arm.scenario.name: measurement_of(setup.driver, one, canary=canary) for one in made}
-        facts = setup.begun(cluster, block, again=again)
-        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, whole=again)
-        measured = interleaved.measure(block)
+        run_id = f"{setup.run_id}{'-again' if again else ''}"
+        measured = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, again=again).measure(block)
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
         if setup.target.own and any(one.target_unhealthy for m in measured.values() for one in m.rounds):
             with setup.ledger.during("start"):
@@ -207,9 +200,4 @@ class Campaign:
         elif replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
             with setup.ledger.during("start"):
                 setup.target.keep_aot_cache()
-        facts["warm_up"] = interleaved.warm_up_facts
         return measured
-
-
-def _forget(_name: str, _found: Measurement) -> None:
-    """Keep nothing: second measurements are kept when all of them are there."""

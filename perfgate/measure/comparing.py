@@ -420,15 +420,17 @@ class Comparing:
     def _warm(
         self, cluster: Cluster, forms: Sequence[Scenario], comparisons: Sequence[Compared], sides: str = SIDES
     ) -> Bench:
-        facts = self.setup.begun(cluster, forms, candidate=cluster.spec != comparisons[0].sides["A"].cluster)
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
-        # Both forms of a scenario take as long to warm up as two scenarios.
-        bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(comparisons))
         with of_side(sides if len(sides) == 1 else ""):
-            bench.warm_up(forms)
+            bench = self.setup.warm_bench(
+                cluster,
+                forms,
+                run_id,
+                warmup_factor=len(forms) / len(comparisons),  # both forms of a scenario take as long as two scenarios
+                candidate=cluster.spec != comparisons[0].sides["A"].cluster,
+            )
             rtt = bench.round_trips(forms)
-        facts["warm_up"] = bench.warm_up_facts
         for series in (compared.series[side] for compared in comparisons for side in sides):
             series.rtt_ms = {**series.rtt_ms, **rtt}
         return bench

@@ -304,7 +304,7 @@ def unhealthy_ends(comparisons: Sequence[Compared], blamed: Callable[[], str], *
     try:
         yield
     except TargetError as error:
-        sides = (error.side if isinstance(error, BrokersFailedError) else "") or blamed()
+        sides = error.side or blamed()
         break_off_by(
             error, [comparison.undecided(sides) for comparison in comparisons], dedicated=dedicated and len(sides) == 1
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from perfgate.measure.assembly import Finished, break_off_by, measurement_of
@@ -48,30 +48,23 @@ class Rounds:
         run_id: str,
         stop: StopRule,
         canary: Sequence[CanaryReading] = (),
-        whole: bool = False,
+        again: bool = False,
     ) -> None:
         """`run_id`: of this measurement; the confirmation run of a run has one of its own.
 
         `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
-        `whole`: all rounds are measured also where fewer would do.
+        `again`: this is the confirmation run, in which all rounds are measured also where fewer would do.
         """
-        self._stop, self._whole = stop, whole
+        self._setup, self._run_id, self._stop, self._again = setup, run_id, stop, again
         self._canary = list(canary)
         self._cluster = cluster
         self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
         self._random = random.Random(run_id)
-        self._bench = setup.bench(cluster, run_id)
-        self._fewer = setup.fewer
         self._series: dict[str, list[Series]] = {}
         """By scenario: as declared, and on one load host fewer where that is asked for."""
         self._began, self._index, self._total, self._finished = 0.0, 0, 0, 0
         self._enough = dict[str, str]()
         """The scenarios of which no more rounds are needed, with what is said of it."""
-
-    @property
-    def warm_up_facts(self) -> Mapping[str, object]:
-        """What run.json says of the warm-up before the rounds."""
-        return self._bench.warm_up_facts
 
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """The measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
@@ -81,11 +74,11 @@ class Rounds:
         bounds, and are not judged.
         """
         self._series = {
-            scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._fewer(scenario)) if arm]
+            scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._setup.fewer(scenario)) if arm]
             for scenario in scenarios
         }
         try:
-            self._bench.warm_up(scenarios)
+            self._bench = self._setup.warm_bench(self._cluster, scenarios, self._run_id, again=self._again)
             rtt_ms = self._bench.round_trips(scenarios)
             for declared, *_ in self._series.values():
                 declared.rtt_ms = rtt_ms
@@ -184,7 +177,7 @@ class Rounds:
     def _are_enough(self, scenario: Scenario) -> bool:
         """Whether more rounds of the scenario would change nothing; those on one host fewer are all needed."""
         name, rounds, most = scenario.name, len(self._series[scenario.name][0].rounds), self._tier.rounds
-        if self._whole or name in self._enough or len(self._series[name]) > 1 or rounds >= most:
+        if self._again or name in self._enough or len(self._series[name]) > 1 or rounds >= most:
             return name in self._enough
         block = {
             other: measurement_of(self._driver, each[0], canary=self._canary) for other, each in self._series.items()

@@ -99,21 +99,36 @@ class Setup:
         self.clusters.append(facts)
         return facts
 
-    def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
-        """This cluster, ready to be loaded; its warm-up is the tier's times this factor."""
-        tier = replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor)
-        return Bench(
+    def warm_bench(
+        self,
+        cluster: Cluster,
+        scenarios: Sequence[Scenario],
+        run_id: str,
+        *,
+        warmup_factor: float = 1.0,
+        again: bool = False,
+        candidate: bool = False,
+    ) -> Bench:
+        """This cluster, noted (see `begun`) and warmed up with the scenarios; the tier's warm-up is times this factor.
+
+        Raises TargetError.
+        """
+        facts = self.begun(cluster, scenarios, again=again, candidate=candidate)
+        bench = Bench(
             cluster,
             self.driver,
             lambda: self.sampler(cluster),
             engine=self.engine,
-            tier=tier,
+            tier=replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor),
             run_id=run_id,
             say=self.say,
             histories=self.histories,
             ledger=self.ledger,
             shares_cores=self.shares_cores,
         )
+        bench.warm_up(scenarios)
+        facts["warm_up"] = bench.warm_up_facts
+        return bench
 
 
 def cannot_work(scenario: Scenario) -> str:

@@ -21,7 +21,7 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
-from perfgate.measure.assembly import measurement_of, sends_failed, unmeasured
+from perfgate.measure.assembly import blame, measurement_of, sends_failed, unmeasured
 from perfgate.measure.faults.analysis import analyse, recovered, without_integrity
 from perfgate.measure.faults.flaws import (
     brokers_served_too_little,
@@ -100,7 +100,7 @@ def fault_round(
             observer.edge(begin + BEFORE_S)
             over = False
             # Sources that report a window afterwards are asked for what time alone does, too.
-            edge = observer.edge if scenario.fault.about.harmless else _nothing
+            edge = observer.edge if scenario.fault.about.harmless else lambda _at: None
             edge(time.monotonic())
             scenario.fault.about.act(scene)
             edge(time.monotonic())
@@ -189,10 +189,6 @@ def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None,
     except TargetError as error:
         text = f"the controllers' log cannot be read: {error}"
         return None, [Doubt(kind="controllers' log", whose="unknown", text=text)]
-
-
-def _nothing(_at: float) -> None:
-    """Mark no window."""
 
 
 def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
@@ -310,19 +306,17 @@ def _measured_in_turns(
             try:
                 if cluster is None or bench is None:
                     cluster = setup.cluster(scenario.cluster)
-                    bench = _warm_bench(setup, cluster, left, run_id)
+                    bench = setup.warm_bench(cluster, left, run_id, warmup_factor=WARM_UP)
                 series[scenario.name].rtt_ms = bench.round_trips([scenario])
                 doing = f"scenario {places[scenario.name]}, fault {index}/{times[scenario.name]}"
                 rounds.append(bench.fault_round(scenario, index, doing))
                 if over := index >= times[scenario.name]:
                     log_tail = cluster.log_tail()
             except TargetError as error:
-                failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
-                late = isinstance(error, BrokersFailedError) and error.perhaps_late
-                reason = f"target unhealthy: {error}"
                 # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
                 stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
-                rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
+                why = blame(error, dedicated=setup.target.dedicated)
+                rounds.append(unmeasured(len(rounds) + 1, f"target unhealthy: {error}", **why, unhealthy=stopped))
                 setup.target.close()
                 over, cluster, bench = True, None, None
             except Exception:  # whatever it is, no broker stays away while the next test goes on
@@ -331,11 +325,3 @@ def _measured_in_turns(
             if over:
                 left = [one for one in left if one is not scenario]
                 yield measurement_of(setup.engine, series[scenario.name], log_tail=log_tail)
-
-
-def _warm_bench(setup: Setup, cluster: Cluster, scenarios: Sequence[FaultScenario], run_id: str) -> Bench:
-    facts = setup.begun(cluster, scenarios)
-    bench = setup.bench(cluster, run_id, WARM_UP)
-    bench.warm_up(scenarios)
-    facts["warm_up"] = bench.warm_up_facts
-    return bench

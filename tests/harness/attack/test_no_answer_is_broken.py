@@ -329,7 +329,7 @@ def test_a_proxy_that_ended_is_no_failure_of_brokers_that_could_not_be_reached(
     ended: TargetError, asked: TargetError, broken: bool
 ) -> None:
     class Asked(Bench):
-        def warm_up(self, _scenarios: object) -> None:
+        def round_trips(self, _scenarios: object) -> dict[str, float]:
             raise asked
 
     setup: Any = Ends(Asked([one_round(1, 1000.0)]))

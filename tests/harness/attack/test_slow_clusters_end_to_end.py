@@ -6,7 +6,7 @@ its validity, rounds, repeats, the stop rule and the verdict are the product's o
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,6 @@ class SlowBench:
     times: float
     mood: str
     random: np.random.Generator
-    warm_up_facts: dict[str, object] = field(default_factory=dict)
-
-    def warm_up(self, _scenarios: object) -> None: ...
 
     def round_trips(self, _scenarios: object) -> dict[str, float]:
         return {}

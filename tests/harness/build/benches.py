@@ -60,12 +60,9 @@ class Bench:
     """Stands where brokers would be loaded: gives these rounds, the last one again and again."""
 
     gives: list[Round]
-    warm_up_facts: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     loaded: list[tuple[int, int]] = field(default_factory=list)
     """Of each round its number, and on how many load hosts; 0: all."""
-
-    def warm_up(self, _scenarios: object) -> None: ...
 
     def round_trips(self, _scenarios: object) -> dict[str, float]:
         return {}
@@ -102,7 +99,7 @@ class FakeSetup:
     def fewer(self, row: Scenario) -> Arm | None:
         return one_host_fewer(replace(row, producers=self.hosts), self.hosts)
 
-    def bench(self, _cluster: object, _run_id: str) -> Bench:
+    def warm_bench(self, _cluster: object, _scenarios: object, _run_id: str, *, again: bool) -> Bench:
         return self.given
 
     def check(self) -> None: ...

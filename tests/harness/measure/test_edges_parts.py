@@ -220,8 +220,6 @@ def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
     rows = block_of(*warming, replicas=replicas)
 
     class Done:
-        warm_up_facts: Mapping[str, object] = {}
-
         def __init__(self, *_: object, **__: object) -> None:
             pass
 
@@ -235,7 +233,6 @@ def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
     setup = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None, run_id="r")
     setup.ledger.during.return_value.__enter__ = Mock()
     setup.ledger.during.return_value.__exit__ = Mock(return_value=False)
-    setup.begun.return_value = {}
     Campaign(setup=setup, stop=Mock()).measure(rows[0])
     assert setup.target.keep_aot_cache.called is kept
 

@@ -31,8 +31,8 @@ def measured_by(
         return unmeasured(index, "")
 
     setup: Any = MagicMock()
-    setup.bench.return_value.fault_round.side_effect = fault_round
-    setup.bench.return_value.round_trips.return_value = {}
+    setup.warm_bench.return_value.fault_round.side_effect = fault_round
+    setup.warm_bench.return_value.round_trips.return_value = {}
     setup.engine.latency_basis.return_value = setup.engine.by_hand.return_value = ""
     measure_faults(setup, scenarios, "run", lambda _name, one: done.append(one))
     return order, done, setup
@@ -48,7 +48,7 @@ def test_scenarios_that_leave_brokers_alone_take_turns_and_each_begins_a_pass_as
     w, c = WARM.name, COLD_READ.name
     assert order == [(w, 1), (c, 1), (c, 2), (w, 2), (w, 3)]
     assert [(one.scenario.name, len(one.rounds)) for one in done] == [(c, 2), (w, 3)]
-    assert setup.cluster.call_count == setup.bench.return_value.warm_up.call_count == 1
+    assert setup.cluster.call_count == setup.warm_bench.call_count == 1
 
 
 @pytest.mark.parametrize("kind", ["kill-leader", "stop-leader", "pause-leader", "cut-off", "rolling-restart"])

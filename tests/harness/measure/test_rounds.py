@@ -100,7 +100,7 @@ def test_a_run_that_the_targets_state_stopped_says_so_and_one_at_its_own_limit_d
     cluster, setup = limited(math.inf), MagicMock()
     cluster.log_tail = lambda: ""
     setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
-    setup.bench.return_value.warm_up.side_effect = lambda _: cluster.meter.stop("stopped", by_limit=by_limit)
+    setup.warm_bench.side_effect = lambda *_, **__: cluster.meter.stop("stopped", by_limit=by_limit)
     setup.tier = TIER
     measuring = Rounds(cluster, setup, run_id="r", stop=MagicMock())
     found = measuring.measure([scenario()])
@@ -215,8 +215,8 @@ def test_what_was_ended_early_keeps_its_rounds_when_others_get_more() -> None:
     assert [r.index for r in found["wild"].rounds] == [1]
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_scenario_that_had_enough_is_measured_no_further_and_keeps_its_rounds(whole: bool) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_scenario_that_had_enough_is_measured_no_further_and_keeps_its_rounds(again: bool) -> None:
     """Also where another gets more rounds, for brokers that warm up; the confirmation run is measured whole."""
 
     class Sure(WarmsUp):
@@ -226,10 +226,10 @@ def test_a_scenario_that_had_enough_is_measured_no_further_and_keeps_its_rounds(
     setup: Any = FakeSetup(Bench([GOOD]))
     stop: Any = Sure("slow", TIER.rounds + 2)
     rows = [scenario("slow", ("a",)), scenario("quiet", ("a",))]
-    found = Rounds(setup, setup, run_id="r", stop=stop, whole=whole).measure(rows)
+    found = Rounds(setup, setup, run_id="r", stop=stop, again=again).measure(rows)
     assert [r.index for r in found["slow"].rounds] == [3, 4]
-    assert [r.index for r in found["quiet"].rounds] == ([3, 4] if whole else [1])
-    assert found["quiet"].enough == ("" if whole else "1 of 2 rounds were enough: all its limits are kept by far")
+    assert [r.index for r in found["quiet"].rounds] == ([3, 4] if again else [1])
+    assert found["quiet"].enough == ("" if again else "1 of 2 rounds were enough: all its limits are kept by far")
 
 
 GOOD = one_round(1, 1000)
