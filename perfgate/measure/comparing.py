@@ -295,13 +295,7 @@ class Comparing:
     def _on_two(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         clusters = dict[str, Cluster]()
         with unhealthy_ends(comparisons, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
-            with self.setup.ledger.during("start"):
-                for side, start in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
-                    clusters[side] = start(comparisons[0].sides[side].cluster)
-            benches = {
-                side: self._warm(clusters[side], [compared.sides[side] for compared in comparisons], comparisons, side)
-                for side in SIDES
-            }
+            benches = self._both(clusters, SIDES, comparisons)
             for link, one in comparisons[0].series["A"].rtt_ms.items():
                 if (other := comparisons[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
                     both = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
@@ -348,20 +342,7 @@ class Comparing:
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
         with unhealthy_ends(comparisons, lambda: failing(clusters, first), dedicated=target.dedicated):
-            with self.setup.ledger.during("start"):
-                for side, start in zip(first, (target.cluster, target.beside), strict=True):
-                    try:
-                        clusters[side] = start(comparisons[0].sides[side].cluster)
-                    except StartRefusedError as error:
-                        if side == "A":
-                            raise
-                        raise BrokersFailedError(str(error)) from error  # with the change they do not start
-            if stated := self.change.settings("broker"):
-                clusters["B"].live_settings().fixed([name for name, _ in stated])  # Kafka ignores unknown ones
-            benches = {
-                side: self._warm(clusters[side], [compared.sides[side] for compared in comparisons], comparisons, side)
-                for side in first
-            }
+            benches = self._both(clusters, first, comparisons)
             orders: dict[str, list[str]] = {compared.name: [] for compared in comparisons}
             for compared in comparisons:
                 compared.may_warm = WARMING_PARTS
@@ -386,6 +367,24 @@ class Comparing:
             for side, bench in benches.items():
                 comparisons[0].log_tail = clusters[side].log_tail()
                 bench.delete_backlogs()
+
+    def _both(self, clusters: dict[str, Cluster], order: str, comparisons: Sequence[Compared]) -> dict[str, Bench]:
+        """Start each side's cluster, or reach it, in this order, and warm both up."""
+        target, stated = self.setup.target, self.change.settings("broker")
+        with self.setup.ledger.during("start"):
+            for side, start in zip(order, (target.cluster, target.beside), strict=True):
+                try:
+                    clusters[side] = start(comparisons[0].sides[side].cluster)
+                except StartRefusedError as error:
+                    if side == "A":
+                        raise
+                    raise BrokersFailedError(str(error)) from error  # with the change they do not start
+        if stated and not self.against:
+            clusters["B"].live_settings().fixed([name for name, _ in stated])  # Kafka ignores unknown ones
+        return {
+            side: self._warm(cluster, [compared.sides[side] for compared in comparisons], comparisons, side)
+            for side, cluster in clusters.items()
+        }
 
     def _lengthened(self, compared: Compared, budget_s: float) -> bool:
         """Whether the scenario is begun anew, with longer windows: the brokers' usage decides and needs them."""
