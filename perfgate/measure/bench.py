@@ -25,19 +25,12 @@ from perfgate.measure.flaw import of_parts
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch, Say
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
-from perfgate.measure.round_topics import RoundTopics, latency_by_topic, refusal_round, slowest, that_differ, unwritten
+from perfgate.measure.round_topics import RoundTopics, latency_by_topic, refusal_round, slowest, that_differ
 from perfgate.measure.shaped import with_shape
-from perfgate.measure.validity import (
-    accounting_of,
-    clients_of,
-    not_sustained,
-    round_flaws,
-    throttled,
-)
+from perfgate.measure.validity import accounted, not_sustained, throttled
 from perfgate.measure.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Round, Scenario, Tier
-from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import (
@@ -311,23 +304,14 @@ class Bench:
         beside: Sequence[tuple[Beside, Sequence[int]]] = (),
     ) -> Finished:
         """`beside`: each load at the same time, with the end offsets of its partitions in the end."""
-        accounting = accounting_of(result.sent, before, after)
         # What brokers use they use for all loads.
         done = sum(map(done_in_window, (result, *result.beside)))
         broker_metrics = sampler.metrics(done / result.window_s, windows)
         clients_cores = sum(one.cpu_cores for one in (result, *result.beside))
-        own = round_flaws(
-            scenario.load,
-            result,
-            accounting,
-            broker_metrics,
-            shares_cores=self._shares_cores,
-            idempotent=is_idempotent(scenario),
-            promised=is_promised(scenario),
-            clients=clients_of(scenario),
-            others_cores=clients_cores - result.cpu_cores,
+        accounting, own = accounted(
+            scenario, result, before, after, broker_metrics, clients_cores, shares_cores=self._shares_cores
         )
-        found = (*found, *own, *unwritten(scenario.topic, accounting))
+        found = (*found, *own)
         if scenario.keys.kind != "none":
             found = tuple(of_parts(flaw, [HOTTEST]) for flaw in found)
         if scenario.topic.count > 1:  # a topic may have the very records that waited longest

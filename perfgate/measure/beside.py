@@ -7,10 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from perfgate.measure.assembly import load_metrics, reading_of
-from perfgate.measure.round_topics import RoundTopics, unwritten
-from perfgate.measure.validity import accounting_of, clients_of, not_sustained, round_flaws
+from perfgate.measure.round_topics import RoundTopics
+from perfgate.measure.validity import accounted, not_sustained
 from perfgate.model import MIB, PartFigures, Scenario
-from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.flaw import Flaw, Part
 from perfgate.model.load import LoadResult
 from perfgate.model.metrics import PART, PER_PART_METRICS
@@ -76,19 +75,7 @@ def ended(
     for one of single metrics, which is of this load's alone.
     """
     alone = load.scenario
-    accounting = accounting_of(result.sent, load.before, after)
-    found = round_flaws(
-        alone.load,
-        result,
-        accounting,
-        brokers,
-        shares_cores=shares_cores,
-        idempotent=is_idempotent(alone),
-        promised=is_promised(alone),
-        clients=clients_of(alone),
-        others_cores=clients_cores - result.cpu_cores,
-    )
-    found = (*found, *unwritten(alone.topic, accounting))
+    accounting, found = accounted(alone, result, load.before, after, brokers, clients_cores, shares_cores=shares_cores)
     figures = PartFigures(
         name=load.name,
         accounting=accounting,

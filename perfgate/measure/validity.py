@@ -28,11 +28,12 @@ from perfgate.measure.flaw import (
     took_clearly_less,
 )
 from perfgate.measure.host_validity import QUOTA_LIMIT, held_back_by_quota, host_flaws
+from perfgate.measure.round_topics import unwritten
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.samplers import HELD_BACK
 from perfgate.model import Accounting, Load, Scenario
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, WAITED
-from perfgate.model.delivery import LATE, TIMED_OUT
+from perfgate.model.delivery import LATE, TIMED_OUT, is_idempotent, is_promised
 from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
 from perfgate.model.load import LoadResult, Received, Sent
 
@@ -341,7 +342,7 @@ def round_flaws(
     cores = os.cpu_count() or math.inf
     used_up = shares_cores and processors_used_up(result, used, cores, others_cores)
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
-    at_ease = _processors_left(result, used if shares_cores else 0.0, others_cores)
+    at_ease = _had_processors_left(result, used if shares_cores else 0.0, others_cores)
     at_ease = at_ease and not any(flaw.again for flaw in of_hosts)
     room = processors_left(result, used, cores, others_cores) if shares_cores else None
     held_back = brokers.get(HELD_BACK, 0.0)
@@ -373,14 +374,43 @@ def round_flaws(
     return (*found, of_brokers(reason, late=True, kind="unhealthy")) if reason else found
 
 
-def clients_of(scenario: Scenario) -> int:
+def accounted(
+    scenario: Scenario,
+    result: LoadResult,
+    before: Sequence[int],
+    after: Sequence[int],
+    brokers: Mapping[str, float],
+    clients_cores: float,
+    *,
+    shares_cores: bool,
+) -> tuple[Accounting, tuple[Flaw, ...]]:
+    """Where a load's records went, and its flaws: of :func:`round_flaws`, and topics that were left unwritten.
+
+    `before` and `after`: its partitions' end offsets; `clients_cores`: what the generators of all loads used.
+    """
+    accounting = accounting_of(result.sent, before, after)
+    found = round_flaws(
+        scenario.load,
+        result,
+        accounting,
+        brokers,
+        shares_cores=shares_cores,
+        idempotent=is_idempotent(scenario),
+        promised=is_promised(scenario),
+        clients=_clients_of(scenario),
+        others_cores=clients_cores - result.cpu_cores,
+    )
+    return accounting, (*found, *unwritten(scenario.topic, accounting))
+
+
+def _clients_of(scenario: Scenario) -> int:
     """How many clients send and receive."""
     consumers = scenario.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, scenario.producers * scenario.threads + reading)
 
 
-def _processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float) -> bool:
+def _had_processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float) -> bool:
     """Whether this machine had processors left in the window; load hosts elsewhere are checked one by one."""
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):

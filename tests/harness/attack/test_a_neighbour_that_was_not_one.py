@@ -27,12 +27,13 @@ SOUND: Mapping[str, Any] = {
     "pushback_in_window_s": 1.0,
     "pushback_s": 1.0,
 }
+OWN = Load(kind="capped", rate=5_000.0)
 SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", untold="")
 
 
 def judged(result: LoadResult, after: list[int], *, limited: bool = False) -> tuple[Measurement, str, Verdict]:
     """A round of a sound load beside which another one came to `result`."""
-    two = replace(beside(noisy(quota_mib_per_s=float(limited))), load=Load(kind="capped", rate=5_000.0))
+    two = replace(beside(noisy(quota_mib_per_s=float(limited))), load=OWN)
     cluster = Cluster()
     cluster.dedicated = True
     bench = bench_of(cluster, MagicMock(), SAMPLER)
@@ -73,11 +74,16 @@ def test_what_was_wrong_with_it_is_wrong_with_the_round(
     assert "the load noisy beside it" in reasons
 
 
+def spoilt_beside(flaw: Flaw) -> Any:
+    """Let the load beside the scenario's have this flaw, and the scenario's own load none."""
+    return patch("perfgate.measure.validity.round_flaws", lambda load, *_, **__: () if load == OWN else (flaw,))
+
+
 @pytest.mark.parametrize("metrics", [("latency_ms",), ()])
 def test_its_flaws_explain_its_own_figures_and_none_of_the_scenarios(metrics: tuple[str, ...]) -> None:
     """A neighbour that was sent late made a p99 of three times its limit undecided, and its own figures red."""
     own = Flaw("late", kind=SENT_LATE, metrics=metrics, explains=(Part(offset=50.0, metrics=("latency_ms.p99",)),))
-    with patch("perfgate.measure.beside.round_flaws", return_value=(own,)):
+    with spoilt_beside(own):
         series, _, _ = judged(load_result(sent=sent(**SOUND)), [100] * 8)
     (flaw,) = (flaw for flaw in series.rounds[0].flaws if flaw.kind == SENT_LATE)
     (doubt,) = flaw.doubts
@@ -93,7 +99,7 @@ def test_its_flaws_explain_its_own_figures_and_none_of_the_scenarios(metrics: tu
 def test_a_neighbour_that_stood_still_explains_what_a_record_cost_the_brokers() -> None:
     """Their CPU is divided by the records of all loads: that of fewer cheap ones was red."""
     still = Flaw("stood still", kind=STOOD_STILL, explains=share(1.6))
-    with patch("perfgate.measure.beside.round_flaws", return_value=(still,)):
+    with spoilt_beside(still):
         series, _, _ = judged(load_result(sent=sent(**SOUND)), [100] * 8)
     doubts = [doubt for flaw in series.rounds[0].flaws for doubt in flaw.doubts if flaw.kind == STOOD_STILL]
     assert explained(doubts, "broker_cpu_us_per_record") == (1.6, 0.0)
