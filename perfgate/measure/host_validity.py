@@ -20,7 +20,7 @@ from perfgate.measure.flaw import (
     standing_still,
     woken,
 )
-from perfgate.model import HostReport, Load
+from perfgate.model import HostReport, Load, MachineUse
 from perfgate.model.compared import SATURATED, SENT_LATE
 from perfgate.model.faults import but_outages
 from perfgate.model.flaw import EVERYTHING, Doubt, Flaw
@@ -62,13 +62,16 @@ def host_flaws(
     """What was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
     found = []
     for host in result.hosts:
+        # A machine that also has the brokers is theirs to use up.
+        machine = None if shares_cores and host.machine and host.machine.with_run else host.machine
         for reason, apart_s in _out_of_step(host):
             explains = standing_still(result.window_s, apart_s, apart_s)
             found.append(of_generator(reason, explains, kind=OUT_OF_STEP))
-        for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
+        for why in _at_its_limit(host, machine, busiest_broker_cores):
             found.append(of_generator(f"{SATURATED} on {host.name}: {why}", kind=SATURATED))
-        found += _held_back(host, result.window_s, shares_cores=shares_cores)
-        found += _packets_lost(host, result.window_s, shares_cores=shares_cores)
+        if machine is not None:
+            found += _held_back(host, machine, result.window_s)
+            found += _packets_lost(host, machine, result.window_s)
         if why := _late(host, result):
             latencies = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
@@ -137,8 +140,8 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
     return [of_generator(reason, share(late_ms={LATENCIES[1]: off_by_ms}), kind="clocks", metrics=LATENCIES[1:])]
 
 
-def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, shares_cores: bool) -> list[str]:
-    """What of the host was at its limit. A machine that also has the brokers is theirs to use up."""
+def _at_its_limit(host: HostReport, machine: MachineUse | None, busiest_broker_cores: float | None) -> list[str]:
+    """What of the host was at its limit."""
     found = []
     idle = busiest_broker_cores is not None and busiest_broker_cores < BROKERS_IDLE_CORES
     if idle and host.busiest_thread_cores >= THREAD_LIMIT_CORES:
@@ -146,8 +149,7 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
             f"a thread used {host.busiest_thread_cores:.2f} of a core, while the busiest broker used "
             f"{busiest_broker_cores:.2f}"
         )
-    machine = host.machine
-    if machine is None or (machine.with_run and shares_cores):
+    if machine is None:
         return found
     if machine.cpu_share > CPU_LIMIT:
         found.append(
@@ -173,10 +175,7 @@ def held_back_by_quota(window_s: float, part: float) -> Explained:
     return standing_still(window_s, lost_s, min(lost_s, IN_A_ROW * QUOTA_PERIOD_S / (1 - part)))
 
 
-def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
-    machine = host.machine
-    if machine is None or (machine.with_run and shares_cores):
-        return []
+def _held_back(host: HostReport, machine: MachineUse, window_s: float) -> list[Flaw]:
     if machine.throttled_share is None or machine.throttled_share <= QUOTA_LIMIT:
         return []
     reason = (
@@ -187,11 +186,8 @@ def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list
     return [of_generator(reason, explains, kind=SATURATED)]
 
 
-def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
+def _packets_lost(host: HostReport, machine: MachineUse, window_s: float) -> list[Flaw]:
     """Loss in the host's network: packets found by a time-out each hold up one connection; every process has one."""
-    machine = host.machine
-    if machine is None or (machine.with_run and shares_cores):
-        return []
     again, sent = machine.tcp_sent_again, machine.tcp_sent + machine.tcp_sent_again
     if again < FEWEST_SENT_AGAIN or again <= SENT_AGAIN_LIMIT * sent:
         return []
