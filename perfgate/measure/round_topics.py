@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -46,13 +47,27 @@ class RoundTopics:
         self.made = 0
         self._backlogs: dict[str, tuple[str, int]] = {}
 
+    def next_name(self, scenario: Scenario) -> str:
+        self.made += 1
+        return f"{self._begins}-{self.made:03d}-{scenario.name}"
+
+    @contextmanager
     def fresh(
         self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None, *, keep: bool = False
-    ) -> FreshTopic:
-        """Topics for the length of one round; with `keep` they stay when all went well."""
-        self.made += 1
-        name = f"{self._begins}-{self.made:03d}-{scenario.name}"
-        return FreshTopic(self.keeper, name, scenario, progress, keep=keep)
+    ) -> Iterator[str]:
+        """Topics for the length of one round; with `keep` they stay when all went well. Raises TopicRefusedError.
+
+        On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
+        """
+        topic, spec = self.next_name(scenario), scenario.topic
+        self.keeper.create(topic, spec, progress)
+        try:
+            yield topic
+        except (LoadError, TopicRefusedError):  # a refusal is that of another topic of the same load
+            self.keeper.delete(topic, spec.count, progress)
+            raise
+        if not keep:
+            self.keeper.delete(topic, spec.count, progress)
 
     def backlog(self, scenario: Scenario, fill: Callable[[str], None], progress: Callable[[str], None]) -> str:
         """The topics with the scenario's backlog, which `fill` writes on first use."""
@@ -102,49 +117,23 @@ class RoundTopics:
             return ()
 
 
-class FreshTopic:
-    """Topics for the length of one round; with `keep` they stay when all went well. Entering gives their name."""
-
-    def __init__(
-        self,
-        topics: TopicKeeper,
-        name: str,
-        scenario: Scenario,
-        progress: Callable[[str], None] = lambda _: None,
-        *,
-        keep: bool = False,
-    ) -> None:
-        self._topics, self.name, self._spec, self._keep = topics, name, scenario.topic, keep
-        self._progress = progress
-
-    def __enter__(self) -> str:
-        self._topics.create(self.name, self._spec, self._progress)
-        return self.name
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
-        # A refusal is that of another topic of the same load.
-        failed = kind is not None and issubclass(kind, LoadError | TopicRefusedError)
-        if failed or (kind is None and not self._keep):
-            self._topics.delete(self.name, self._spec.count, self._progress)
-
-
 def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_brokers: bool) -> Round:
     """Ask for the scenario's topic; the round has no metrics, and is broken or invalid unless it was refused.
 
     It must be refused with the error that the scenario names, and must not exist afterwards. On brokers of the suite's
     own (`own_brokers`) anything else is a result: BROKEN.
     """
-    wanted = topics.fresh(scenario)
+    topic = topics.next_name(scenario)
     try:
-        with wanted:
-            problem = f"the brokers created its topic, which they must refuse with {scenario.refusal}"
+        topics.keeper.create(topic, scenario.topic)
+        topics.keeper.delete(topic, scenario.topic.count)
+        problem = f"the brokers created its topic, which they must refuse with {scenario.refusal}"
     except TopicRefusedError as error:
         problem = ""
         if error.code != scenario.refusal:
             problem = f"its topic was to be refused with {scenario.refusal}, but: {error}"
-    if not problem and topics.keeper.exists(wanted.name):
-        problem = f"the brokers refused topic {wanted.name}, and yet it is there"
+    if not problem and topics.keeper.exists(topic):
+        problem = f"the brokers refused topic {topic}, and yet it is there"
     found = unmeasured(index, problem, broken=own_brokers)
     return found if problem else replace(found, steady=True, flaws=())
 
