@@ -80,39 +80,39 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     logs = logs_of(written.log, written.partitions)
     integrity = check_integrity(producers, logs, in_words if written.system == "pulsar" else str)
     records = records_of(written.start, written.rate, producers, written.outcomes)
-    fault, begin = written.fault, written.fault - BEFORE_S
+    fault = written.fault
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
-    lost_service = outage(served, begin, fault, written.end)
-    lag = lag_of(written, records, begin, fault, integrity.lost.total)
-    taken = received(written, begin, fault)
+    lost_service = outage(served, written.begin, fault, written.end)
+    lag = lag_of(written, records, integrity.lost.total)
+    taken = received(written)
     shown = taken if taken and written.rebalanced else lost_service
-    phases = _phases(written, shown, fault, lag)
-    spans = _spans(phases, begin)
+    phases = _phases(written, shown, lag)
+    spans = _spans(phases)
     metrics = {
         **_outage_metrics(lost_service, taken),
-        **others_gap_s(written, begin, fault),
+        **others_gap_s(written),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
         "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served),
-        **_recovery_metrics(written, records, begin, fault),
-        **_latency_metrics(records, fault, spans),
+        **_recovery_metrics(written, records),
+        **_latency_metrics(records, spans),
         **_integrity_metrics(integrity),
-        **(reading_metrics(written, fault, lag) if lag else {}),
+        **(reading_metrics(written, lag) if lag else {}),
         **accepting_metrics(written),
         **end_to_end(written, spans),
         **_cpu_metrics(written, spans),
         **growth_metrics(written, records),
-        **log_metrics(written, fault),
+        **log_metrics(written),
         "leader_changes": float(leader_changes(written.states, fault)),
     }
     at_once = records.acknowledged & (records.latency <= AT_ONCE_S)
-    acknowledged, p99_ms = _timeline(written, records, begin)
+    acknowledged, p99_ms = _timeline(written, records)
     return (
         Failover(
             marks=tuple((at - fault, words) for at, words in written.marks),
             phases={name: (opens - fault, closes - fault) for name, (opens, closes) in phases.items()},
             shares=shares(records.due, records.partition, records.acknowledged, phases),
             shares_at_once=shares(records.due, records.partition, at_once, phases),
-            split=steps_of(written, lost_service, fault),
+            split=steps_of(written, lost_service),
             split_source=POLLED if written.changes is None else LOGGED,
             down={
                 str(n): tuple((opens - fault, closes - fault) for opens, closes in partition.down)
@@ -123,10 +123,10 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             integrity={kind: finding.total for kind, finding in integrity.faults.items()}
             | {"unknown": integrity.unknown, "appeared": integrity.appeared, **failures(written)},
             findings={kind: finding.first for kind, finding in integrity.faults.items() if finding.first},
-            seconds_from=begin - fault,
+            seconds_from=written.begin - fault,
             acknowledged=acknowledged,
             p99_ms=p99_ms,
-            unread=unread_by_second(written, lag, begin),
+            unread=unread_by_second(written, lag),
         ),
         metrics,
         _accounting(producers, written),
@@ -157,14 +157,15 @@ def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple
     return replace(failover, integrity={**dict.fromkeys(failover.integrity, 0), **sends}, findings={}), known
 
 
-def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
+def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interval]:
     """Return when service (`lost`) was as before, lacking (of some partition), with replicas out of sync, and restored.
 
     Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where members
     came and went: before that, until each partition was read again, and after. Where nothing was done: before that,
     while the load went on, and after.
     """
-    before = {"before": (fault - BEFORE_S, fault)}
+    fault = written.fault
+    before = {"before": (written.begin, fault)}
     if lag is not None and (again := written.read_again) is not None:
         caught_up = written.end if lag.caught_up is None else lag.caught_up
         phases = {"unread": (fault, again), CATCHING_UP: (again, caught_up), "caught up": (caught_up, written.end)}
@@ -187,7 +188,7 @@ def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> di
     return before | phases
 
 
-def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
+def _spans(phases: Mapping[str, Interval]) -> dict[str, Interval]:
     """Return before, during (from the fault until all is restored, or while readers catch up) and after.
 
     And, between before and during, while consumers stayed away.
@@ -196,7 +197,7 @@ def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
     unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
     fault = phases["before"][1]
     opens = phases[CATCHING_UP][0] if CATCHING_UP in phases else fault
-    return {"before": (begin, fault), **unread, "during": (opens, after[0]), "after": after}
+    return {"before": phases["before"], **unread, "during": (opens, after[0]), "after": after}
 
 
 def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
@@ -207,8 +208,9 @@ def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
     return next((state.at for state in states if state.at > since and getattr(state, wanted)), None)
 
 
-def _whole_since(written: Written, fault: float, wanted: str) -> float | None:
+def _whole_since(written: Written, wanted: str) -> float | None:
     """Return how long after the fault the brokers were `full` or `preferred` for good; 0.0 when they always were."""
+    fault = written.fault
     held = [state for state in written.states if state.at <= fault][-1:]
     if held and all(getattr(state, wanted) for state in (*held, *(s for s in written.states if s.at > fault))):
         return 0.0
@@ -244,17 +246,15 @@ def recovered(
 ) -> bool:
     """Return whether the load, as far as it was written down until `now`, is as before the fault again since then."""
     producers = [sends_of(s, o) for s, o in zip(sends, outcomes, strict=True)]
-    return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now, since)
+    return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault, now, since)
 
 
-def _recovery(
-    records: Record, begin: float, fault: float, end: float, since: float, *, in_time: bool = True
-) -> dict[str, float]:
+def _recovery(records: Record, fault: float, end: float, since: float, *, in_time: bool = True) -> dict[str, float]:
     """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate.
 
     Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
     """
-    served = records.acknowledged
+    begin, served = fault - BEFORE_S, records.acknowledged
     at, latency = records.heard[served], records.latency[served]
     before = (at >= begin) & (at < fault)
     if not before.any():
@@ -272,30 +272,29 @@ def _recovery(
     return {name: value for name, value in times.items() if value is not None} | {"records_per_s": rate}
 
 
-def _recovery_metrics(written: Written, records: Record, begin: float, fault: float) -> dict[str, float]:
+def _recovery_metrics(written: Written, records: Record) -> dict[str, float]:
     times = {
-        "full_isr_s": _whole_since(written, fault, "full"),
-        "preferred_leaders_s": _whole_since(written, fault, "preferred"),
+        "full_isr_s": _whole_since(written, "full"),
+        "preferred_leaders_s": _whole_since(written, "preferred"),
     }
     sends, late = lateness(written)
     late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
     return {name: value for name, value in times.items() if value is not None} | _recovery(
         records,
-        begin,
-        fault,
+        written.fault,
         written.end,
-        fault if written.read_again is None else written.read_again,
+        written.fault if written.read_again is None else written.read_again,
         in_time=len(late) > 0 and float(late.max()) <= (1 - RATE_SHARE) * STEADY_BINS * BIN_S,
     )
 
 
-def _latency_metrics(records: Record, fault: float, spans: Mapping[str, Interval]) -> dict[str, float]:
+def _latency_metrics(records: Record, spans: Mapping[str, Interval]) -> dict[str, float]:
     """Return the percentiles before, during and after; a record that the fault caught under way is not of before."""
     metrics: dict[str, float] = {}
     for name, (opens, closes) in spans.items():
         chosen = records.acknowledged & (records.due >= opens) & (records.due < closes)
         if name == "before":
-            chosen &= records.heard < fault
+            chosen &= records.heard < closes
         if chosen.any():
             metrics |= latency_metrics([encoded(records.latency[chosen])], f"latency_{name}_ms")
     return metrics
@@ -316,17 +315,15 @@ def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, f
     return {name: value for name, value in used.items() if value is not None}
 
 
-def _timeline(
-    written: Written, records: Record, begin: float
-) -> tuple[dict[str, tuple[int, ...]], tuple[float | None, ...]]:
+def _timeline(written: Written, records: Record) -> tuple[dict[str, tuple[int, ...]], tuple[float | None, ...]]:
     """Return second by second the records acknowledged by partition, and the p99 in ms, as in Failover."""
     at, latency = records.heard[records.acknowledged], records.latency[records.acknowledged]
     partitions = by_partition(at, records.partition[records.acknowledged], written)
     acknowledged = {
-        str(number): tuple(int(n * BIN_S) for n in bins(times, times, begin, written.end).rate)
+        str(number): tuple(int(n * BIN_S) for n in bins(times, times, written.begin, written.end).rate)
         for number, times in partitions.items()
     }
-    p99_s = bins(at, latency, begin, written.end).p99_s
+    p99_s = bins(at, latency, written.begin, written.end).p99_s
     return acknowledged, tuple(None if np.isinf(p99) else float(p99) * 1e3 for p99 in p99_s)
 
 
@@ -369,8 +366,9 @@ def leader_changes(states: Sequence[State], fault: float) -> int:
     return changes
 
 
-def steps_of(written: Written, lost: Outage, fault: float) -> dict[str, float]:
+def steps_of(written: Written, lost: Outage) -> dict[str, float]:
     """Return when the fault's steps came about: fenced, elected, first record acknowledged where one had waited."""
+    fault = written.fault
     steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
     elected = steps["elected_s"] or 0.0
     ends = [end for _, end in first_outage(lost, written.marks) if end >= elected - ASK_EVERY_S]
@@ -400,10 +398,10 @@ def _steps_logged(changes: Sequence[LoggedChange], fault: float) -> dict[str, fl
     }
 
 
-def log_metrics(written: Written, fault: float) -> dict[str, float]:
+def log_metrics(written: Written) -> dict[str, float]:
     if written.changes is None:
         return {}
-    since = [change for change in written.changes if change.at >= fault]
+    since = [change for change in written.changes if change.at >= written.fault]
     metrics = {"unclean_elections": float(sum(change.unclean for change in since))}
     if any(change.what == "controller" for change in written.changes):  # else the log began later
         metrics["controller_changes"] = float(sum(change.what == "controller" for change in since))

@@ -15,7 +15,7 @@ from perfgate.measure.faults.reading import MISSED, first_group, kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
 from perfgate.model.delivery import ERROR_CODES, is_promised
-from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
+from perfgate.model.faults import LATE, RETRIES, but_outages
 from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
 from perfgate.model.metrics import PHASES
@@ -37,7 +37,7 @@ def schedule_delay_s(written: Written) -> float:
     """Return how late records were handed over before the fault, p99 in s: the generator itself paused that long."""
     sends, late = lateness(written)
     due = sends["at"] - late
-    before = late[(due >= written.fault - BEFORE_S) & (due < written.fault)]
+    before = late[(due >= written.begin) & (due < written.fault)]
     return float(np.percentile(before, 99.0)) if len(before) else 0.0
 
 
@@ -102,7 +102,7 @@ def brokers_served_too_little(written: Written) -> bool:
     If so, the brokers are to blame that it was not served as often.
     """
     sends, late = lateness(written)
-    before = (sends["at"] >= written.fault - BEFORE_S) & (sends["at"] < written.fault) & (late <= TOLD_S)
+    before = (sends["at"] >= written.begin) & (sends["at"] < written.fault) & (late <= TOLD_S)
     known = sends["partition"][before]
     counts = np.bincount(known[known >= 0], weights=sends["count"][before][known >= 0], minlength=written.partitions)
     return bool((counts >= FEWEST_SENT).all())
@@ -118,7 +118,7 @@ def failures(written: Written) -> dict[str, int]:
 def failed_before(scenario: FaultScenario, written: Written) -> Flaw | None:
     """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
     kind = scenario.fault.about
-    since, until = (-math.inf, math.inf) if kind.harmless else (written.fault - BEFORE_S, written.fault)
+    since, until = (-math.inf, math.inf) if kind.harmless else (written.begin, written.fault)
     codes = _codes(written, since, until)
     if not len(codes) or kind.prepared or any(name in dict(scenario.producer) for name in RETRIES):
         return None

@@ -15,7 +15,7 @@ from perfgate.load.history import Rows
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.measure.faults.outage import Times
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.faults import JOINS, LEAVES, NOTHING_DONE, READ_AGAIN
+from perfgate.model.faults import BEFORE_S, JOINS, LEAVES, NOTHING_DONE, READ_AGAIN
 from perfgate.model.target import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
@@ -57,6 +57,11 @@ class Written:
     def fault(self) -> float:
         """When the fault was done."""
         return self.marks[0][0]
+
+    @property
+    def begin(self) -> float:
+        """From when on, until the fault, the load shows what is normal."""
+        return self.fault - BEFORE_S
 
     @property
     def endured(self) -> tuple[float, float] | None:

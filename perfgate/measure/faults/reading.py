@@ -40,41 +40,41 @@ def first_group(written: Written) -> Sequence[Rows]:
     return written.receipts[: len(written.receipts) // written.groups]
 
 
-def received(written: Written, begin: float, fault: float) -> Outage | None:
+def received(written: Written) -> Outage | None:
     """Return the gaps in what the first group was given; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
-    return outage(by_partition(rows["at"], rows["partition"], written), begin, fault, written.end)
+    return outage(by_partition(rows["at"], rows["partition"], written), written.begin, written.fault, written.end)
 
 
-def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, float]:
+def others_gap_s(written: Written) -> dict[str, float]:
     """Return the longest gap that any group but the first had in a partition since the fault, in s.
 
-    From `begin` to the end where it was given nothing at all. Empty where there is one group.
+    From `written.begin` to the end where it was given nothing at all. Empty where there is one group.
     """
     each = len(written.receipts) // written.groups
     longest = []
     for group in range(1, written.groups if each else 0):
         rows = np.concatenate(written.receipts[group * each : (group + 1) * each])
         for times in by_partition(rows["at"], rows["partition"], written).values():
-            known = np.sort(times[(times >= begin) & (times < written.end)])
-            marks = np.concatenate(([begin], known, [written.end]))
-            longest.append(float(np.diff(marks)[marks[1:] >= fault].max()))
+            known = np.sort(times[(times >= written.begin) & (times < written.end)])
+            marks = np.concatenate(([written.begin], known, [written.end]))
+            longest.append(float(np.diff(marks)[marks[1:] >= written.fault].max()))
     return {"others_receive_outage_s.max": max(longest)} if longest else {}
 
 
-def lag_of(written: Written, records: Record, begin: float, fault: float, lost: int) -> Lag | None:
-    """Return how far the first group was behind from `begin` to the end; None where no group reads."""
+def lag_of(written: Written, records: Record, lost: int) -> Lag | None:
+    """Return how far the first group was behind from `written.begin` to the end; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
     (place,), order = positions(rows), np.argsort(rows["at"], kind="stable")
     given = np.sort(rows["at"][order][np.unique(place[order], return_index=True)[1]])
     taken = np.sort(records.heard[records.acknowledged])
-    times = np.arange(begin, written.end, LAG_EVERY_S)
+    times = np.arange(written.begin, written.end, LAG_EVERY_S)
     behind = np.searchsorted(taken, times) - np.searchsorted(given, times)
-    usual = 2 * max(int(behind[times < fault].max()), 1) + lost
+    usual = 2 * max(int(behind[times < written.fault].max()), 1) + lost
     caught_up = None
     if (again := written.read_again) is not None:
         usual = max(usual, int(LAG_EVERY_S * written.rate))
@@ -82,7 +82,7 @@ def lag_of(written: Written, records: Record, begin: float, fault: float, lost: 
     return Lag(times=times, behind=behind, usual=usual, caught_up=caught_up)
 
 
-def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float]:
+def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
     """Return what the first group was given again, how long it was behind, and how it caught up.
 
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
@@ -91,9 +91,9 @@ def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float
     (place,) = positions(rows)
     metrics = {"redelivered_records": float(len(rows) - len(np.unique(place))), **_missed(written, rows)}
     behind = lag.behind > lag.usual
-    late = lag.times[(lag.times >= fault) & behind]
+    late = lag.times[(lag.times >= written.fault) & behind]
     if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
-        metrics["lag_drained_s"] = float(late[-1] + LAG_EVERY_S) - fault if len(late) else 0.0
+        metrics["lag_drained_s"] = float(late[-1] + LAG_EVERY_S) - written.fault if len(late) else 0.0
     if (again := written.read_again) is None:
         return metrics
     metrics["unread_records"] = float(lag.behind[np.searchsorted(lag.times, again)])
@@ -142,11 +142,11 @@ def encoded(latencies_s: Times) -> str:
     return encode(recorder.histogram())
 
 
-def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[int, ...]:
+def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
     """Return what was unread at the end of each second; empty where consumers read on."""
     if lag is None or (written.read_again is None and not written.rebalanced):
         return ()
-    ends = np.arange(begin + BIN_S, written.end, BIN_S)
+    ends = np.arange(written.begin + BIN_S, written.end, BIN_S)
     at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)
     return tuple(int(n) for n in np.maximum(lag.behind[at], 0))
 
