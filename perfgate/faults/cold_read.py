@@ -3,7 +3,7 @@
 from perfgate.faults.consumers_away import back_after, catching_up, stay_away
 from perfgate.faults.costs import unmoved
 from perfgate.model.errors import TargetError
-from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Figures, Scene
+from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
 
 MOST_LEFT = 0.1
 """Share of the brokers' logs that may stay in the page cache: the newest records are written all the time."""
@@ -29,11 +29,6 @@ def _receiving(scenario: FaultScenario) -> Expectation:
     return back_after(scenario, SETTLE_S + scenario.offered_bytes_per_s * scenario.fault.hold_s / WRITTEN_BYTES_PER_S)
 
 
-def _note(figures: Figures) -> str:
-    text = catching_up(figures)
-    return f"from disk: {text}" if text else ""
-
-
 FAULT = FaultKind(
     name="cold-read",
     act=_act,
@@ -44,5 +39,5 @@ FAULT = FaultKind(
     leaves_unread=True,
     drops_cache=True,
     meanwhile="with nobody reading",
-    note=_note,
+    note=lambda figures: catching_up(figures, "from disk: "),
 )

@@ -33,12 +33,13 @@ def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
     )
 
 
-def catching_up(figures: Figures) -> str:
-    """Return what they had before them, how they caught up, and what that cost others."""
+def catching_up(figures: Figures, source: str = "") -> str:
+    """Return what they had before them (from which `source`), how they caught up, and what that cost others."""
     unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
     if unread is None:
         return ""
-    note = f"{unread:,.0f} records unread, " + ("not read to the end" if took is None else f"read in {took:.1f} s")
+    read = "not read to the end" if took is None else f"read in {took:.1f} s"
+    note = f"{source}{unread:,.0f} records unread, {read}"
     note += "" if rate is None else f" ({figures.number(rate)}/s)"
     return note + _p99_of("producers", "latency", figures) + _p99_of("other groups", "end_to_end", figures)
 

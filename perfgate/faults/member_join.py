@@ -1,7 +1,7 @@
 """member-join: one more member joins the consumer group, and takes its share of the partitions."""
 
 from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
-from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+from perfgate.model.faults import FaultKind, Scene
 
 
 def _act(scene: Scene) -> None:
@@ -10,15 +10,11 @@ def _act(scene: Scene) -> None:
     scene.hold()
 
 
-def _receiving(scenario: FaultScenario) -> Expectation:
-    return shared_out(scenario, 1)
-
-
 FAULT = FaultKind(
     name="member-join",
     act=_act,
     sending=unmoved,
-    receiving=_receiving,
+    receiving=lambda scenario: shared_out(scenario, 1),
     commands=(),
     brokers_down=0,
     joins=lambda members: (members,),

@@ -1,7 +1,7 @@
 """member-leave: a member of the consumer group closes for good; the others take over its partitions."""
 
 from perfgate.faults.costs import group_session_s, rebalances, shared_out, unmoved
-from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+from perfgate.model.faults import FaultKind, Scene
 
 
 def _act(scene: Scene) -> None:
@@ -9,15 +9,11 @@ def _act(scene: Scene) -> None:
     scene.hold()
 
 
-def _receiving(scenario: FaultScenario) -> Expectation:
-    return shared_out(scenario, 1, group_session_s(scenario))
-
-
 FAULT = FaultKind(
     name="member-leave",
     act=_act,
     sending=unmoved,
-    receiving=_receiving,
+    receiving=lambda scenario: shared_out(scenario, 1, group_session_s(scenario)),
     commands=(),
     brokers_down=0,
     joins=lambda members: (),

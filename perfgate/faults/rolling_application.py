@@ -1,7 +1,7 @@
 """rolling-application: each member of the consumer group closes, and another one joins in its place."""
 
 from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
-from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
+from perfgate.model.faults import FaultKind, Scene
 
 
 def _act(scene: Scene) -> None:
@@ -13,16 +13,11 @@ def _act(scene: Scene) -> None:
         scene.join(members + number, MEMBER_S)
 
 
-def _receiving(scenario: FaultScenario) -> Expectation:
-    """A change may come while the group is busy with the one before it."""
-    return shared_out(scenario, 2, scenario.fault.hold_s)
-
-
 FAULT = FaultKind(
     name="rolling-application",
     act=_act,
     sending=unmoved,
-    receiving=_receiving,
+    receiving=lambda scenario: shared_out(scenario, 2, scenario.fault.hold_s),  # one may come while the group is busy
     commands=(),
     brokers_down=0,
     joins=range,

@@ -5,7 +5,7 @@ import time
 from perfgate.faults.consumers_away import back_after, catching_up, stay_away
 from perfgate.faults.costs import unmoved
 from perfgate.model.errors import TargetError
-from perfgate.model.faults import LOOK_EVERY_S, Expectation, FaultKind, FaultScenario, Figures, Scene
+from perfgate.model.faults import LOOK_EVERY_S, FaultKind, Scene
 
 MOST_LOCAL = 0.5
 """What brokers may still have in their own logs, over what is in the remote tier."""
@@ -26,24 +26,15 @@ def _act(scene: Scene) -> None:
     stay_away(scene, wait_until_moved)
 
 
-def _receiving(scenario: FaultScenario) -> Expectation:
-    return back_after(scenario, MOVED_WITHIN_S)
-
-
-def _note(figures: Figures) -> str:
-    text = catching_up(figures)
-    return f"from the remote tier: {text}" if text else ""
-
-
 FAULT = FaultKind(
     name="tiered-read",
     act=_act,
     sending=unmoved,
-    receiving=_receiving,
+    receiving=lambda scenario: back_after(scenario, MOVED_WITHIN_S),
     commands=None,
     brokers_down=0,
     leaves_unread=True,
     tiered=True,
     meanwhile="with nobody reading",
-    note=_note,
+    note=lambda figures: catching_up(figures, "from the remote tier: "),
 )
