@@ -97,7 +97,7 @@ def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], r
 
 def usable_cores() -> int:
     """How many processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def _deflate_on_all_cores() -> tuple[float, float | None]:
