@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from perfgate.measure.assembly import (
@@ -55,45 +55,44 @@ WARM_RAMP_S = 10.0
 """One scenario is loaded this long before its slice: brokers that compile its code gain by it."""
 
 
+@dataclass(kw_only=True)
+class Means:
+    """What clusters are loaded and watched with."""
+
+    tier: Tier
+    """Its windows and warm-ups."""
+    driver: Driver
+    engine: Engine
+    """The suite's own driver, which writes backlogs, takes turns and journals records, whatever `driver` is."""
+    sampler: Callable[[Cluster], Sampler]
+    """Makes what reads the use of a cluster's brokers in a round."""
+    say: Say
+    histories: Path
+    """Where rounds with a fault leave the history of every record."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the run's time goes."""
+    shares_cores: bool = True
+    """Whether the brokers are on the machine of the run."""
+
+
 class Bench:
     """Loads one cluster."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        driver: Driver,
-        sampler: Callable[[], Sampler],
-        *,
-        engine: Engine,
-        tier: Tier,
-        run_id: str,
-        say: Say,
-        histories: Path,
-        ledger: Ledger,
-        shares_cores: bool = True,
-    ) -> None:
-        """`sampler` gives a new one for every round; `tier` gives windows and warm-ups.
-
-        `engine` writes backlogs, takes turns and journals records, whichever `driver` makes the other loads. `run_id`
-        begins the name of every topic and marks every record. Rounds with a fault leave the history of each record in
-        `histories`. `shares_cores`: the brokers are on this machine.
-        """
-        self._histories = histories
-        self.ledger = ledger
-        self._cluster = cluster
-        self.dedicated = cluster.dedicated
-        self._driver, self.engine, self._shares_cores = driver, engine, shares_cores
-        self.new_sampler = sampler
-        self._tier = tier
-        self._run_id = run_id
-        self._say = say
+    def __init__(self, means: Means, cluster: Cluster, run_id: str, *, warmup_factor: float = 1.0) -> None:
+        """`run_id` begins the name of every topic and marks every record; the tier's warm-up is times the factor."""
+        self._means, self._cluster, self._run_id = means, cluster, run_id
+        self._warmup_s = means.tier.broker_warmup_s * warmup_factor
+        self.engine, self.ledger, self.dedicated = means.engine, means.ledger, cluster.dedicated
         self.topics = RoundTopics(cluster.topics(), run_id, cluster.prefix)
-        self.watch = LoadWatch(cluster, ledger, say)
+        self.watch = LoadWatch(cluster, means.ledger, means.say)
         self._begins = f"{cluster.prefix}{run_id}"
         self._quotas: dict[str, int] = {}
         """Quotas that were set, in bytes/s, by client id."""
         self._knees: dict[str, Known] = {}
-        self.warm_up_slices: dict[str, list[Slice]] = {}
+        self._slices: dict[str, list[Slice]] = {}
+
+    def new_sampler(self) -> Sampler:
+        return self._means.sampler(self._cluster)
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
         """The round trip of one request by link, in ms, from where the driver's clients on this link run.
@@ -116,23 +115,24 @@ class Bench:
         if cluster.own:  # its brokers are on this machine, and so are all clients
             return cluster.rtt_ms(link)
         try:
-            there = self._driver.rtt_ms(link, cluster.bootstrap(link), cluster.client_settings())
+            there = self._means.driver.rtt_ms(link, cluster.bootstrap(link), cluster.client_settings())
         except LoadError as error:
             raise TargetError(str(error)) from error
         return cluster.rtt_ms(link) if there is None else there
 
-    def warm_up(self, scenarios: Sequence[Scenario]) -> None:
+    def warm_up(self, scenarios: Sequence[Scenario]) -> dict[str, list[dict[str, float | None]]]:
         """Load a new cluster until every scenario is warm, or up to the tier's bound in proportion to this machine.
 
         The suite's own brokers are loaded harder than a paced scenario does: at its rate they would compile for
-        minutes.
+        minutes. Gives each scenario's slices, for run.json.
         """
         own = self._cluster.own
         scenarios = [_warming(row, own=own) for row in scenarios if not row.refusal]
         started = self._cluster.facts().get("ready_s")
-        within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
+        within_s = bound_s(self._warmup_s, float(str(started)) if started else None)
         with self.ledger.during("warm-up"):
-            self.warm_up_slices.update(warm_up(scenarios, self._warm_slice, within_s))
+            self._slices.update(warm_up(scenarios, self._warm_slice, within_s))
+        return {name: [asdict(one) for one in slices] for name, slices in self._slices.items()}
 
     def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
         """Load the brokers until they have settled, and a moment more; None when the scenario cannot be loaded."""
@@ -147,7 +147,7 @@ class Bench:
             with self.topic(scenario, observer) as topic:
                 ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
                 spec = replace(self.load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
-                result = self._driver.run(spec, replace(observer, written=self._written(scenario, topic)))
+                result = self._means.driver.run(spec, replace(observer, written=self._written(scenario, topic)))
                 self.watch.hold_outcome(scenario, result)
         except (LoadError, TopicRefusedError) as error:
             if isinstance(error, SendsFailedError):
@@ -164,11 +164,6 @@ class Bench:
             compile_share=metrics.get("broker_compile_share.max"),
         )
 
-    @property
-    def warm_up_facts(self) -> dict[str, list[dict[str, float | None]]]:
-        """Each scenario's slices, for run.json."""
-        return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
-
     def brokers_cpu_s(self) -> float:
         """CPU in s that the suite's own brokers have used so far; 0.0 where it cannot be read."""
         sampler = self.new_sampler()
@@ -178,7 +173,7 @@ class Bench:
 
     def rate_of(self, scenario: Scenario) -> float:
         """About how many records/s the warm brokers take of the scenario."""
-        slices = self.warm_up_slices.get(scenario.name)
+        slices = self._slices.get(scenario.name)
         last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
         return last.records_per_s if last else 0.0
 
@@ -219,7 +214,7 @@ class Bench:
                     window_s = scenario.load.window_s or max(spec.window_s, least_s)
                     spec = replace(spec, window_s=window_s, hosts=hosts)
                     spec = replace(spec, beside=tuple(self._spec_beside(spec, load) for load in beside))
-                    result = self._driver.run(spec, observer)
+                    result = self._means.driver.run(spec, observer)
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
                 afters = [
@@ -279,7 +274,7 @@ class Bench:
                     index,
                     observer,
                     UsageWatch(sampler.read),
-                    self._histories,
+                    self._means.histories,
                 )
         except TopicRefusedError as error:
             return unmeasured(index, str(error))
@@ -309,7 +304,7 @@ class Bench:
         broker_metrics = sampler.metrics(done / result.window_s, windows)
         clients_cores = sum(one.cpu_cores for one in (result, *result.beside))
         accounting, own = accounted(
-            scenario, result, before, after, broker_metrics, clients_cores, shares_cores=self._shares_cores
+            scenario, result, before, after, broker_metrics, clients_cores, shares_cores=self._means.shares_cores
         )
         found = (*found, *own)
         if scenario.keys.kind != "none":
@@ -319,7 +314,7 @@ class Bench:
         short = not_sustained(scenario.load, result)
         by_topic = latency_by_topic(scenario.topic, result)
         parts = [
-            ended(load, one, ends, broker_metrics, clients_cores, shares_cores=self._shares_cores)
+            ended(load, one, ends, broker_metrics, clients_cores, shares_cores=self._means.shares_cores)
             for (load, ends), one in zip(beside, result.beside, strict=True)
         ]
         part_metrics = {name: value for _, metrics, _ in parts for name, value in metrics.items()}
@@ -412,13 +407,13 @@ class Bench:
             run_id=self._run_id,
             prefix=self._cluster.prefix,
             seed=self.topics.made,
-            window_s=scenario.load.window_s or self._tier.window_s,
-            warmup_max_s=self._tier.warmup_max_s,
+            window_s=scenario.load.window_s or self._means.tier.window_s,
+            warmup_max_s=self._means.tier.warmup_max_s,
             most_rate=most_rate,
         )
 
     def note(self, text: str) -> None:
-        self._say.note(text)
+        self._means.say.note(text)
 
 
 def _warming(scenario: Scenario, *, own: bool) -> Scenario:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from perfgate.measure.bench import Bench
-from perfgate.measure.ledger import Ledger
-from perfgate.measure.load_watch import Say
-from perfgate.metrics.usage import Sampler
-from perfgate.model import Change, ClusterSpec, Tier, changed
+from perfgate.measure.bench import Bench, Means
+from perfgate.model import Change, ClusterSpec, changed
 from perfgate.model.declared import POLL_AT_ONCE, Consumers, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.model.load import Driver, Engine
 from perfgate.model.series import Arm
 from perfgate.model.target import Cluster, Target
 
@@ -22,31 +17,18 @@ MOST_POLL_MS = 300_000.0
 
 
 @dataclass(kw_only=True)
-class Setup:
+class Setup(Means):
     """What campaigns and comparisons share."""
 
-    tier: Tier
-    driver: Driver
-    engine: Engine
-    """The suite's own driver, for what `driver` cannot do."""
     target: Target
     scenarios: Sequence[Scenario]
     run_id: str
-    histories: Path
-    """Where rounds with a fault leave the history of every record."""
-    say: Say
-    sampler: Callable[[Cluster], Sampler]
-    """Reads what the brokers of a cluster use."""
     limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
     """Returns a scenario within what the target allows."""
     usage_window_s: float = 0.0
     """Shortest window in which usage of brokers can be known; 0: it can be read at any moment, or has no source."""
-    shares_cores: bool = True
-    """Whether the brokers are on the machine of the run."""
     fewer: Callable[[Scenario], Arm | None] = lambda scenario: None
     """Returns the arm on one load host fewer; None: not asked for, or nothing to confirm."""
-    ledger: Ledger = field(default_factory=Ledger)
-    """Where the run's time goes."""
     target_facts: dict[str, object] = field(default_factory=dict)
     """Facts of the target as a whole for run.json: those known before the start, and of the first cluster."""
     clusters: list[dict[str, object]] = field(default_factory=list)
@@ -114,20 +96,8 @@ class Setup:
         Raises TargetError.
         """
         facts = self.begun(cluster, scenarios, again=again, candidate=candidate)
-        bench = Bench(
-            cluster,
-            self.driver,
-            lambda: self.sampler(cluster),
-            engine=self.engine,
-            tier=replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor),
-            run_id=run_id,
-            say=self.say,
-            histories=self.histories,
-            ledger=self.ledger,
-            shares_cores=self.shares_cores,
-        )
-        bench.warm_up(scenarios)
-        facts["warm_up"] = bench.warm_up_facts
+        bench = Bench(self, cluster, run_id, warmup_factor=warmup_factor)
+        facts["warm_up"] = bench.warm_up(scenarios)
         return bench
 
 

@@ -41,18 +41,17 @@ def bench_of(
     cluster: Any, say: Any, sampler: Any, driver: LibrdkafkaDriver | None = None, **settings: bool
 ) -> benches.Bench:
     driver = driver or LibrdkafkaDriver()
-    return benches.Bench(
-        cluster,
-        driver,
-        lambda: sampler,
-        engine=driver,
+    means = benches.Means(
         tier=TIER,
-        run_id="r",
+        driver=driver,
+        engine=driver,
+        sampler=lambda _cluster: sampler,
         say=say,
         histories=Path("none"),
         ledger=Ledger(),
         **settings,
     )
+    return benches.Bench(means, cluster, "r")
 
 
 @dataclass

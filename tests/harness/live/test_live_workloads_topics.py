@@ -10,8 +10,7 @@ import pytest
 
 from perfgate.load import journaled
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
-from perfgate.measure.bench import Bench
-from perfgate.measure.ledger import Ledger
+from perfgate.measure.bench import Bench, Means
 from perfgate.measure.round_topics import latency_by_topic, unwritten
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.metrics.process import process_sampler
@@ -160,17 +159,15 @@ def test_a_load_beside_another_one_is_accounted_for_by_itself(
 ) -> None:
     """With a quota its producers get what that allows, or less where they had sent more before it took hold."""
     paced = row(BASE, beside=(replace(NOISY, quota_mib_per_s=quota_mib_per_s),))
-    bench = Bench(
-        live.cluster,
-        DRIVER,
-        lambda: process_sampler(live.cluster.broker_pids),
-        engine=DRIVER,
+    means = Means(
         tier=Tier(name="live", rounds=2, window_s=8, warmup_max_s=2, broker_warmup_s=0),
-        run_id=f"r{quota_mib_per_s:.0f}",
+        driver=DRIVER,
+        engine=DRIVER,
+        sampler=lambda cluster: process_sampler(live.cluster.broker_pids),
         say=MagicMock(),
         histories=Path("none"),
-        ledger=Ledger(),
     )
+    bench = Bench(means, live.cluster, f"r{quota_mib_per_s:.0f}")
     found = bench.round(paced, 1, None, "measuring").round
     print(found.metrics, found.flaws, found.beside)
     assert [flaw.text for flaw in found.flaws if not flaw.metrics and not flaw.again] == []

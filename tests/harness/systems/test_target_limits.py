@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load import engine
-from perfgate.measure.bench import Bench
+from perfgate.measure.bench import Bench, Means
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.measure.plan import at_most
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Part, Tier, TopicSpec, settings
@@ -70,9 +70,8 @@ def test_every_load_is_told_what_the_target_allows(
     cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=math.inf)
     cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
     tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
-    bench = Bench(
-        cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock()
-    )
+    means = Means(tier=tier, driver=Mock(), engine=Mock(), sampler=Mock(), say=Mock(), histories=Path())
+    bench = Bench(means, cluster, "r")
     spec = bench.load_spec(row, "kpg-x")
     assert spec.most_rate == pytest.approx(most_rate)
     # It was sent, and read, twenty times as fast as the file lets consumers read, after a stall of ten seconds.
