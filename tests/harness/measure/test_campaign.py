@@ -1,6 +1,7 @@
 """The campaign: which block a scenario's measurement comes from, and a topic that must be refused."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,27 +22,32 @@ TIER = Tier(name="nightly", rounds=3, window_s=10.0, warmup_max_s=BLOCK_ROUND_S 
 """Four rows make a block."""
 
 
-def campaign(monkeypatch: pytest.MonkeyPatch, rows: list[Scenario]) -> tuple[Campaign, list[list[str]]]:
-    done: list[list[str]] = []
+@dataclass
+class Counting(Campaign):
+    """Measures a block at once, and counts them."""
 
-    def measured(_self: Campaign, block: tuple[Scenario, ...], *, again: bool = False) -> dict[str, Measurement]:
-        done.append([row.name for row in block])
-        return {row.name: replace(measurement([1000.0 * len(done)] * 3), scenario=row) for row in block}
+    done: list[list[str]] = field(default_factory=list)
 
-    monkeypatch.setattr(Campaign, "_measure_block", measured)
+    def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
+        self.done.append([row.name for row in block])
+        return {row.name: replace(measurement([1000.0 * len(self.done)] * 3), scenario=row) for row in block}
+
+
+def campaign(rows: list[Scenario]) -> tuple[Campaign, list[list[str]]]:
     setup: Any = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None)
     setup.ledger.seconds.return_value = {"start": 1.0}
-    return Campaign(setup=setup, stop=Mock()), done
+    found = Counting(setup=setup, stop=Mock())
+    return found, found.done
 
 
 def rate(found: Measurement) -> float:
     return found.rounds[0].metrics["records_per_s"]
 
 
-def test_a_relation_is_judged_on_its_familys_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relation_is_judged_on_its_familys_block() -> None:
     base = scenario("base", ("a", "b"))
     rows = [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
-    found, done = campaign(monkeypatch, rows)
+    found, done = campaign(rows)
     for row in rows:
         found.measure(row)
     assert done == [["base", "a0", "a1", "a2"], ["base", "b0", "b1", "b2"]]
@@ -52,10 +58,10 @@ def test_a_relation_is_judged_on_its_familys_block(monkeypatch: pytest.MonkeyPat
     assert len(done) == 2, "nothing is measured for a relation that was measured before"
 
 
-def test_a_relation_that_is_asked_for_first_measures_its_own_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relation_that_is_asked_for_first_measures_its_own_block() -> None:
     base = scenario("base", ("a", "b"))
     rows = [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
-    found, done = campaign(monkeypatch, rows)
+    found, done = campaign(rows)
     assert rate(found.measure(base, "b")) == rate(found.measure(rows[4], "b"))
     assert done == [["base", "b0", "b1", "b2"]]
     assert found.measured.keys() == {"b0", "b1", "b2"}, "base is of another family, which is measured in its turn"
@@ -135,9 +141,9 @@ def earlier(found: Campaign) -> dict[tuple[str, str], Measurement]:
     return {**found.baselines, **{(m.scenario.families[0], name): m for name, m in found.measured.items()}}
 
 
-def test_what_a_block_measured_is_kept_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_block_measured_is_kept_before_the_next_begins() -> None:
     rows = two_blocks()
-    found, done = campaign(monkeypatch, rows)
+    found, done = campaign(rows)
     kept: list[tuple[int, int]] = []
     found.keep = lambda: kept.append((len(done), len(earlier(found))))
     for row in rows:
@@ -146,15 +152,15 @@ def test_what_a_block_measured_is_kept_before_the_next_begins(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("blocks_done", [0, 1, 2])
-def test_a_continued_campaign_measures_what_is_left(monkeypatch: pytest.MonkeyPatch, blocks_done: int) -> None:
+def test_a_continued_campaign_measures_what_is_left(blocks_done: int) -> None:
     rows = two_blocks()
-    whole, _ = campaign(monkeypatch, rows)
+    whole, _ = campaign(rows)
     for row in rows:
         whole.measure(row)
-    first, _ = campaign(monkeypatch, rows)
+    first, _ = campaign(rows)
     for row in rows[: [0, 4, 7][blocks_done]]:
         first.measure(row)
-    second, done = campaign(monkeypatch, rows)
+    second, done = campaign(rows)
     second.earlier, second.earlier_blocks = earlier(first), BLOCKS
     for row in rows:
         second.measure(row)
@@ -165,34 +171,34 @@ def test_a_continued_campaign_measures_what_is_left(monkeypatch: pytest.MonkeyPa
         assert second.measured[name] is one
 
 
-def test_a_block_that_is_not_whole_is_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_is_not_whole_is_measured_anew() -> None:
     rows = two_blocks()
-    first, _ = campaign(monkeypatch, rows)
+    first, _ = campaign(rows)
     first.measure(rows[0])
-    second, done = campaign(monkeypatch, rows)
+    second, done = campaign(rows)
     second.earlier = {key: one for key, one in earlier(first).items() if key != ("a", "a2")}
     second.earlier_blocks = BLOCKS
     second.measure(rows[0])
     assert done == [["base", "a0", "a1", "a2"]], "its rounds are interleaved: none without the others"
 
 
-def test_what_was_measured_apart_is_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_measured_apart_is_no_block() -> None:
     """Another selection puts scenarios together whose rounds are of different moments."""
     rows = two_blocks()
-    first, _ = campaign(monkeypatch, rows)
+    first, _ = campaign(rows)
     for row in rows:
         first.measure(row)
     chosen = [rows[1], replace(rows[4], families=("a",))]
-    second, done = campaign(monkeypatch, chosen)
+    second, done = campaign(chosen)
     second.earlier = {("a", row.name): first.measured[row.name] for row in chosen}
     second.earlier_blocks = BLOCKS
     second.measure(chosen[0])
     assert done == [["a0", "b0"]]
 
 
-def test_a_confirmation_run_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_confirmation_run_is_made_once_and_kept() -> None:
     rows = two_blocks()
-    found, done = campaign(monkeypatch, rows)
+    found, done = campaign(rows)
     kept: list[int] = []
     found.keep = lambda: kept.append(len(found.measured_again))
     found.again([rows[1]], {"a0", "a1"})
@@ -248,16 +254,14 @@ def test_faults_that_were_measured_before_a_run_was_broken_off_are_kept_and_cont
     assert list(second.measured) == [row.name for row in rows]
 
 
-def test_a_block_that_is_measured_anew_is_not_confirmed_by_a_second_look_of_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_block_that_is_measured_anew_is_not_confirmed_by_a_second_look_of_before() -> None:
     """A red of another selection (--resume --family) was taken back by what the interrupted run had measured again."""
     rows = two_blocks()
-    first, _ = campaign(monkeypatch, rows)
+    first, _ = campaign(rows)
     first.measure(rows[1])
     first.again([rows[1]], {"a0"})
     for left, kept in (([rows[1]], False), (rows, True)):
-        second, done = campaign(monkeypatch, left)
+        second, done = campaign(left)
         second.earlier, second.earlier_blocks = earlier(first), BLOCKS
         second.measured_again.update(first.measured_again)
         second.measure(rows[1])
