@@ -82,6 +82,8 @@ def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str
 
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
+PAIRS_LOST = 2
+"""Pairs of clusters in a row that came to nothing: another one would fail in the same way."""
 SAME_WINDOW = 0.01
 """Windows that differ by less are of the same length."""
 
@@ -308,7 +310,7 @@ class Comparing:
 
     def _pairs(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         deadline = time.monotonic() + budget_s
-        open_rows, longest, first = list(comparisons), 0.0, ""
+        open_rows, longest, first, lost = list(comparisons), 0.0, "", 0
         for compared in comparisons:
             known = self.recorded.get(compared.name, ())
             if known and not any(_of_the_same(pairs, compared) for pairs in known):
@@ -326,6 +328,7 @@ class Comparing:
             # Of two pairs each side starts first once.
             first = first[::-1] if units % 2 else self._random.choice(("AB", "BA"))
             self._pair(open_rows, first, deadline)
+            lost = 0 if open_rows[0].units > units else lost + 1
             longest = max(longest, pair_s := time.monotonic() - begin)
             freed = int((deadline - time.monotonic()) / pair_s) if count < len(comparisons) else 0
             for compared in list(open_rows):
@@ -333,6 +336,8 @@ class Comparing:
                 compared.planned = compared.planned or self._planned(budget_s, pair_s, compared)
                 if self._decided(compared, freed):
                     open_rows.remove(compared)
+            if lost == PAIRS_LOST:
+                return
 
     def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
         """Measure a unit of every scenario on a pair of new clusters, one a side.
@@ -369,10 +374,10 @@ class Comparing:
                 bench.delete_backlogs()
 
     def _both(self, clusters: dict[str, Cluster], order: str, comparisons: Sequence[Compared]) -> dict[str, Bench]:
-        """Start each side's cluster, or reach it, in this order, and warm both up."""
-        target, stated = self.setup.target, self.change.settings("broker")
+        """Start each side's cluster, or reach it, in this order, and warm both up. Raises as `Setup.cluster` does."""
+        stated = self.change.settings("broker")
         with self.setup.ledger.during("start"):
-            for side, start in zip(order, (target.cluster, target.beside), strict=True):
+            for side, start in zip(order, (self.setup.cluster, self.setup.target.beside), strict=True):
                 try:
                     clusters[side] = start(comparisons[0].sides[side].cluster)
                 except StartRefusedError as error:

@@ -396,6 +396,26 @@ def test_brokers_that_refuse_to_start_as_declared_are_wrong_usage() -> None:
         made._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
 
 
+RESTARTED = Change(name="x", changes=(("cluster.version", "3.9.1"),))
+
+
+def test_pairs_that_can_no_longer_be_started_are_not_tried_until_the_budget_is_over() -> None:
+    """An engine of containers that had ended refused the start at once: it was asked again for all of ten minutes."""
+    world = World(script={"start": dict.fromkeys(range(3, 200), "sick")})
+    with world.running():
+        found = comparing(RESTARTED, world=world, budget_s=1200.0).compare(scenario())
+    assert world.done["start"] == 4, "those of one pair, and the first of two others"
+    assert len(found.orders) == 1
+    assert not judge_comparison(found).effect.green
+
+
+def test_a_first_pair_that_cannot_be_started_is_no_verdict() -> None:
+    """As in a gate: INVALID, exit 6, is what CI lets pass."""
+    world = World(script={"start": {1: "sick"}})
+    with world.running(), pytest.raises(ConfigurationError, match="no cluster could be started"):
+        comparing(RESTARTED, world=world).compare(scenario())
+
+
 def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:
     """It was the SAME by construction, whatever the change did."""
     setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)
