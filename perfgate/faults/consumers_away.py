@@ -34,7 +34,7 @@ def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
 
 
 def catching_up(figures: Figures, source: str = "") -> str:
-    """Return what they had before them (from which `source`), how they caught up, and what that cost others."""
+    """What they had before them (from which `source`), how they caught up, and what that cost others."""
     unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
     if unread is None:
         return ""

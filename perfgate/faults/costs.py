@@ -89,7 +89,7 @@ def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Ex
 
 
 def rebalances(figures: Figures) -> str:
-    """Return what members that came and went cost those who read."""
+    """What members that came and went cost those who read."""
     longest, idle, whole = map(
         figures.value, ("receive_outage_s.max", "receive_outage_partition_seconds", "receive_outage_all_s")
     )

@@ -127,7 +127,7 @@ class Bench:
         minutes. Gives each scenario's slices, for run.json.
         """
         own = self._cluster.own
-        scenarios = [_warming(row, own=own) for row in scenarios if not row.refusal]
+        scenarios = [_warming(one, own=own) for one in scenarios if not one.refusal]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._warmup_s, float(str(started)) if started else None)
         with self.ledger.during("warm-up"):
@@ -246,7 +246,7 @@ class Bench:
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         done = ramp_round(
-            lambda row, step: self.round(row, index, left, f"{doing}, {step}"),
+            lambda paced, step: self.round(paced, index, left, f"{doing}, {step}"),
             scenario,
             index,
             known := self._knees.get(scenario.name, UNKNOWN),

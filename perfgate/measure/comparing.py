@@ -265,14 +265,14 @@ class Comparing:
         self, comparisons: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
     ) -> None:
         """Measure units of every undecided scenario, in random order, until all are decided or the time is over."""
-        open_rows = list(comparisons)
+        undecided = list(comparisons)
         share = (deadline - time.monotonic()) / len(comparisons)
         for compared in comparisons:
             self._lengthened(compared, share)
 
         def turns() -> Iterator[list[Compared]]:
-            while open_rows:
-                yield self._random.sample(open_rows, len(open_rows))
+            while undecided:
+                yield self._random.sample(undecided, len(undecided))
 
         def unit(compared: Compared) -> bool:
             begin = time.monotonic()
@@ -285,9 +285,9 @@ class Comparing:
             compared.orders.append(order)
             if not self._lengthened(compared, share):
                 compared.planned = compared.planned or self._planned(share, compared.part_s, compared)
-                freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(comparisons) else 0.0
+                freed = (deadline - time.monotonic()) / len(undecided) if len(undecided) < len(comparisons) else 0.0
                 if self._decided(compared, int(freed / compared.part_s)):
-                    open_rows.remove(compared)
+                    undecided.remove(compared)
             return True
 
         run(turns(), unit)
@@ -310,7 +310,7 @@ class Comparing:
 
     def _pairs(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         deadline = time.monotonic() + budget_s
-        open_rows, longest, first, lost = list(comparisons), 0.0, "", 0
+        undecided, longest, first, lost = list(comparisons), 0.0, "", 0
         for compared in comparisons:
             known = self.recorded.get(compared.name, ())
             if known and not any(_of_the_same(pairs, compared) for pairs in known):
@@ -318,24 +318,24 @@ class Comparing:
                     f"{compared.name}: its recorded A/A pairs do not count: they are of another declaration of it, or "
                     f"do not say of which; {command_line('pairs', '--accept')} stores those of runs of this one"
                 )
-        while open_rows:
-            begin, count, units = time.monotonic(), len(open_rows), open_rows[0].units
-            needed = max(self.stop.fewest_units(self._comparison(compared)) for compared in open_rows)
+        while undecided:
+            begin, count, units = time.monotonic(), len(undecided), undecided[0].units
+            needed = max(self.stop.fewest_units(self._comparison(compared)) for compared in undecided)
             if units == 1 and (few := too_short(budget_s, longest, needed)):
                 self.setup.say.note(few)
             if begin + longest > deadline + (OVERRUN * longest if units == needed - 1 else 0.0):
                 return
             # Of two pairs each side starts first once.
             first = first[::-1] if units % 2 else self._random.choice(("AB", "BA"))
-            self._pair(open_rows, first, deadline)
-            lost = 0 if open_rows[0].units > units else lost + 1
+            self._pair(undecided, first, deadline)
+            lost = 0 if undecided[0].units > units else lost + 1
             longest = max(longest, pair_s := time.monotonic() - begin)
             freed = int((deadline - time.monotonic()) / pair_s) if count < len(comparisons) else 0
-            for compared in list(open_rows):
+            for compared in list(undecided):
                 compared.seconds += pair_s / count
                 compared.planned = compared.planned or self._planned(budget_s, pair_s, compared)
                 if self._decided(compared, freed):
-                    open_rows.remove(compared)
+                    undecided.remove(compared)
             if lost == PAIRS_LOST:
                 return
 

@@ -19,7 +19,7 @@ from perfgate.model.metrics import OWED, P99_BACK, PEAK_PHASES, PHASE_CPU, PHASE
 from perfgate.model.shape import Shape
 
 BACK_TIMES, BACK_FOR = 2.0, 3
-"""p99 is back with the first of so many seconds in a row whose p99 is at most this many times that before the peak:
+"""p99 is back with the first of this many seconds in a row whose p99 is at most this many times that before the peak:
 one alone may be chance, and a later one that is slow is none of the peak's."""
 REACHED = 0.9
 """A phase was reached if this share of its records was handed over in it: what is handed over later is no peak."""
@@ -32,7 +32,7 @@ Counts = npt.NDArray[np.float64]
 def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
     """Return the round with the figures of the load's shape, and with the flaw of a phase that was not reached.
 
-    A driver that tells nothing over time leaves it as it is.
+    A driver that says nothing over time leaves it as it is.
     """
     if load.shape is None or result.sent is None or result.sent.over_time is None:
         return r
@@ -61,7 +61,7 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
 
 
 def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tuple[ShapeFigures, dict[str, float]]:
-    """Return what came of the load second by second, and the metrics of its phases.
+    """What came of the load second by second, and the metrics of its phases.
 
     `late_s`: so long a generator did not know that its window had opened, and counted nothing: what is missing of the
     records of that time is not owed.

@@ -72,7 +72,7 @@ MAY_LACK = (
 
 
 def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
-    """Return what happened, the round's metrics, and where its records went.
+    """What happened, the round's metrics, and where its records went.
 
     Raises ValueError when the load before the fault does not show what is normal.
     """

@@ -173,7 +173,7 @@ def fault_round(
 def _everything(
     engine: Engine, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
 ) -> tuple[Rows, list[Flaw]]:
-    """Return what a fresh consumer is given, and the flaw that it is not all."""
+    """What a fresh consumer is given, and the flaw that it is not all."""
     try:
         return engine.read_everything(spec, folder, ends, observer), []
     except LogUnreadError as error:

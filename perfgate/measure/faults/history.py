@@ -112,7 +112,7 @@ def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: f
 
 
 def sends_of(sends: Rows, outcomes: Rows) -> Sends:
-    """Return what a producer knows of its records: those handed over without an outcome are UNKNOWN."""
+    """What a producer knows of its records: those handed over without an outcome are UNKNOWN."""
     count = int(max((sends["first"] + sends["count"]).max(initial=0), outcomes["sequence"].max(initial=-1) + 1))
     outcome = np.full(count, UNSENT, np.int8)
     partition, offset = np.full(count, -1, np.int16), np.full(count, -1, np.int64)
@@ -127,7 +127,7 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
 
 
 def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
-    """Return what the final read found, by partition, in the order of the offsets.
+    """What the final read found, by partition, in the order of the offsets.
 
     What a reader was given twice, because it had to connect again, is there once: a copy has an offset of its own.
     Where one is not known (-1) the order is that of the read.

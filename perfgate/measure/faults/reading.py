@@ -83,7 +83,7 @@ def lag_of(written: Written, records: Record, lost: int) -> Lag | None:
 
 
 def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
-    """Return what the first group was given again, how long it was behind, and how it caught up.
+    """What the first group was given again, how long it was behind, and how it caught up.
 
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
     """
@@ -143,7 +143,7 @@ def encoded(latencies_s: Times) -> str:
 
 
 def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
-    """Return what was unread at the end of each second; empty where consumers read on."""
+    """What was unread at the end of each second; empty where consumers read on."""
     if lag is None or (written.read_again is None and not written.rebalanced):
         return ()
     ends = np.arange(written.begin + BIN_S, written.end, BIN_S)
@@ -152,7 +152,7 @@ def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
 
 
 def accepting_metrics(written: Written) -> dict[str, float]:
-    """Return what a share group was given and accepted; nothing where none read along.
+    """What a share group was given and accepted; nothing where none read along.
 
     An acceptance that comes after the lock, once another member has accepted the record, need not be refused (Kafka
     4.3.1 answered all 101 of one round without an error): two acceptances are no second one. A record is done with
