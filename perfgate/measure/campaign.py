@@ -82,28 +82,21 @@ class Campaign:
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
         """The block as the interrupted run measured it; None when it did not, or not all of it."""
         block = self._blocks[number]
-        found = {scenario.name: self._earlier(scenario, self._families_in(scenario, number)) for scenario in block}
         # Faults are taken over one by one (_faults_before).
-        if block[0].has_fault or set(found) not in self.earlier_blocks:
+        if block[0].has_fault or {scenario.name for scenario in block} not in self.earlier_blocks:
             return None
-        known = {name: one for name, one in found.items() if one is not None}
-        return known if len(known) == len(found) else None
+        found = self._earlier({scenario: self._families_in(scenario, number) for scenario in block})
+        return found if len(found) == len(block) else None
 
     def _faults_before(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """Those of the scenarios whose rounds the interrupted run had all measured, alone or in turns with others."""
-        found = {
-            scenario.name: self._earlier(scenario, scenario.families)
-            for scenario in scenarios
-            if any(scenario.name in block for block in self.earlier_blocks)
-        }
-        return {name: one for name, one in found.items() if one is not None}
+        measured = frozenset[str]().union(*self.earlier_blocks)
+        return self._earlier({scenario: scenario.families for scenario in scenarios if scenario.name in measured})
 
-    def _earlier(self, scenario: Scenario, families: Sequence[str]) -> Measurement | None:
-        """The scenario as the interrupted run measured it for one of these families; None when it did not."""
-        return next(
-            (self.earlier[family, scenario.name] for family in families if (family, scenario.name) in self.earlier),
-            None,
-        )
+    def _earlier(self, families: Mapping[Scenario, Sequence[str]]) -> dict[str, Measurement]:
+        """Those that the interrupted run measured for one of these families of theirs, by name."""
+        keys = [(family, scenario.name) for scenario, names in families.items() for family in reversed(names)]
+        return {key[1]: self.earlier[key] for key in keys if key in self.earlier}
 
     def _drop_second_looks(self) -> None:
         """Drop those of the interrupted run whose first look is not taken over: they confirm no other one."""
