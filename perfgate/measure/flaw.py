@@ -126,6 +126,8 @@ WAKE_FACTOR, WAKE_SHARE = 2.0, 0.25
 Below the floor it always is. The floor is twice the delay (p99) with which the machine woke another thread in the same
 window, because the brokers occupy the processors, but at most a quarter of the latency: one that consists of waiting
 for a processor says nothing of brokers. Above the limit none is valid."""
+PROCESSORS_FULL = 0.9
+"""Share of a machine's processors that is all of them."""
 THREAD_LIMIT_CORES = 0.95
 BROKERS_IDLE_CORES = 0.5
 """A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
@@ -143,14 +145,24 @@ def schedule_delay_p99_ms(sent: Sent) -> float | None:
     return float(delays.get_value_at_percentile(99.0)) / 1e3 if delays.get_total_count() else None
 
 
-def generator_flaws(load: Load, result: LoadResult, sent: Sent, *, used_up: bool, room: float | None) -> list[Flaw]:
+def processors_used_up(room: float | None) -> bool:
+    """Whether brokers and generators used up the machine that they share; `room`: of `validity.processors_left`.
+
+    A capped rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need
+    more for each record take fewer, and those that wait for something else leave processors free.
+    """
+    return room is not None and room <= 1 / PROCESSORS_FULL
+
+
+def generator_flaws(load: Load, result: LoadResult, sent: Sent, room: float | None) -> list[Flaw]:
     """What was wrong with the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
     stalled = sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S)
     found = [_stood_still(result, sent)] if stalled else []
     if load.capped:
         # While its loop stands still, a full buffer seems to push back.
         pushed_back_s = sent.pushback_in_window_s - (sent.stalled_in_window_s if stalled else 0.0)
-        if offered_too_little(load, result, sent) and not used_up and pushed_back_s < PUSHED_BACK * result.window_s:
+        limited = pushed_back_s >= PUSHED_BACK * result.window_s or processors_used_up(room)
+        if offered_too_little(load, result, sent) and not limited:
             found.append(_saturated_capped(load, result, sent, room))
         return found
     return [*found, *_paced_flaws(load, result, sent)]

@@ -16,6 +16,7 @@ from perfgate.measure.flaw import (
     EDGE_S,
     EDGE_SHARE,
     LATENCIES,
+    PROCESSORS_FULL,
     RATE_REACHED,
     THREAD_LIMIT_CORES,
     generator_flaws,
@@ -37,10 +38,10 @@ from perfgate.model.delivery import LATE, TIMED_OUT, is_idempotent, is_promised
 from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
 from perfgate.model.load import LoadResult, Received, Sent
 
-PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
-"""Where brokers and generators share a machine: the share of its processors that they use up between them (more than
-there are is of another machine's brokers, behind a tunnel), and the least part of it that the brokers use where they
-are what limits a capped load."""
+PROCESSORS_THERE, BROKERS_PART = 1.05, 0.5
+"""Where brokers and generators share a machine: the most of its processors that they can have used up between them
+(more than there are is of another machine's brokers, behind a tunnel), and the least part of it that the brokers use
+where they are what limits a capped load."""
 OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
 """The error of a consumer that did not poll in time."""
 LATE_TURNS = 0.5
@@ -85,24 +86,10 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
     )
 
 
-def processors_used_up(
-    result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
-) -> bool:
-    """Whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
-
-    The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
-    for each record take fewer, and those that wait for something else leave processors free.
-    """
-    room = processors_left(result, brokers_cores, cores, others_cores)
-    return room is not None and room <= 1 / PROCESSORS_FULL
-
-
 def processors_left(
     result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
 ) -> float | None:
     """How many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
-
-    `others_cores`: of the generators of the loads beside it.
 
     Whatever kept a load from its processors, with all of them it comes to this many times as much. None: not known, or
     the generators used most.
@@ -121,7 +108,6 @@ def flaws(
     accounting: Accounting,
     busiest_broker_cores: float | None = None,
     *,
-    used_up: bool = False,
     room: float | None = None,
     at_ease: bool = False,
     idempotent: bool = False,
@@ -130,7 +116,6 @@ def flaws(
 ) -> tuple[Flaw, ...]:
     """Every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
-    `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
     `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
     waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
     what all replicas in sync have. `clients`: how many had a part.
@@ -140,7 +125,7 @@ def flaws(
         found += _accounting_flaws(
             load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent, promised=promised
         )
-        found += generator_flaws(load, result, result.sent, used_up=used_up, room=room)
+        found += generator_flaws(load, result, result.sent, room)
     found += thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
         reason = (
@@ -340,7 +325,6 @@ def round_flaws(
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
     cores = os.cpu_count() or math.inf
-    used_up = shares_cores and processors_used_up(result, used, cores, others_cores)
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
     at_ease = _had_processors_left(result, used if shares_cores else 0.0, others_cores)
     at_ease = at_ease and not any(flaw.again for flaw in of_hosts)
@@ -359,7 +343,6 @@ def round_flaws(
             result,
             accounting,
             busiest,
-            used_up=used_up,
             room=room,
             at_ease=at_ease,
             idempotent=idempotent,

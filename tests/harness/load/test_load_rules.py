@@ -14,7 +14,8 @@ from perfgate.load.processes import has_grown, has_stopped_growing, is_even, is_
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
-from perfgate.measure.validity import accounting_of, flaws, not_sustained, processors_used_up
+from perfgate.measure.flaw import processors_used_up
+from perfgate.measure.validity import accounting_of, flaws, not_sustained, processors_left
 from perfgate.model import LATENCY_QUANTILES, Load
 from perfgate.model.compared import SATURATED
 from perfgate.model.histogram import (
@@ -358,10 +359,10 @@ def test_a_capped_load_that_finds_no_processor_because_of_the_brokers_was_limite
     brokers_cores: float | None, own_cores: float, cores: int, limit: bool
 ) -> None:
     result = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=own_cores)
-    used_up = processors_used_up(result, brokers_cores, cores)
-    assert used_up is limit
-    assert bool(flaws(CAPPED, result, accounting(3000), used_up=used_up)) is not limit
-    assert flaws(PACED, result, accounting(3000), used_up=used_up), "a schedule is kept or it is not"
+    room = processors_left(result, brokers_cores, cores)
+    assert processors_used_up(room) is limit
+    assert bool(flaws(CAPPED, result, accounting(3000), room=room)) is not limit
+    assert flaws(PACED, result, accounting(3000), room=room), "a schedule is kept or it is not"
 
 
 def test_a_generator_thread_at_its_limit_while_the_brokers_idle_was_the_limit_itself() -> None:

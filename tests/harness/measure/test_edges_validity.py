@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from perfgate.measure.flaw import lost_of, share, standing_still
+from perfgate.measure.flaw import lost_of, processors_used_up, share, standing_still
 from perfgate.measure.host_validity import fault_host_flaws, host_flaws, spoilt_by_clocks
-from perfgate.measure.validity import flaws, late_turns, not_sustained, processors_left, processors_used_up
+from perfgate.measure.validity import flaws, late_turns, not_sustained, processors_left
 from perfgate.model import Load
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import LoadResult, Sent
@@ -30,7 +30,7 @@ def of(load: Load, told: Sent | None = None, window_s: float = 10.0, **given: An
     return flaws(load, result, account, **facts)
 
 
-FACTS = ("busiest_broker_cores", "used_up", "room", "at_ease", "idempotent", "promised", "clients")
+FACTS = ("busiest_broker_cores", "room", "at_ease", "idempotent", "promised", "clients")
 
 
 def ten_s(**changes: Any) -> Sent:
@@ -102,7 +102,7 @@ def test_a_capped_load_that_offers_too_little_was_limited_by_its_buffer_or_by_it
     told = ten_s(attempted_in_window=attempted, acked_in_window=attempted, pushback_in_window_s=pushed_s)
     found = of(CAPPED, replace(told, pushback_s=pushed_s), wake_delay_p99_ms=wake_ms)
     assert ("generator saturated" in texts(found)) is saturated
-    assert not of(CAPPED, told, used_up=True), "brokers that took the processors were the limit"
+    assert not of(CAPPED, told, room=1.0), "brokers that took the processors were the limit"
 
 
 def test_a_buffer_that_seemed_full_while_its_loop_stood_still_says_nothing() -> None:
@@ -274,7 +274,7 @@ def test_processors_are_left_where_brokers_used_most_of_what_there_is(
 
 @pytest.mark.parametrize(("brokers", "used_up"), [(1.3, True), (1.29, False)])
 def test_nine_tenths_of_the_processors_are_all_of_them(brokers: float, used_up: bool) -> None:
-    assert processors_used_up(replace(load_result(), cpu_cores=0.5), brokers, 2.0) is used_up
+    assert processors_used_up(processors_left(replace(load_result(), cpu_cores=0.5), brokers, 2.0)) is used_up
 
 
 def lost(delta: int, *partitions: tuple[int, int], **facts: Any) -> tuple[Flaw, ...]:
@@ -341,7 +341,7 @@ def test_nothing_acknowledged_is_the_brokers_doing_where_something_waited_for_ha
     attempted: int, pushed_s: float, whose: str
 ) -> None:
     told = ten_s(attempted_in_window=attempted, acked_in_window=0, pushback_in_window_s=pushed_s, pushback_s=pushed_s)
-    (flaw,) = (flaw for flaw in of(CAPPED, told, used_up=True) if "no record was acknowledged" in flaw.text)
+    (flaw,) = (flaw for flaw in of(CAPPED, told, room=1.0) if "no record was acknowledged" in flaw.text)
     assert flaw.whose == whose
 
 
