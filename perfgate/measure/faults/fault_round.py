@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -265,8 +265,7 @@ def measure_faults(
     """
     measured: dict[str, Measurement] = {}
     for turns in _in_turns(scenarios):
-        places = {scenario.name: f"{scenarios.index(scenario) + 1}/{len(scenarios)}" for scenario in turns}
-        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", places):
+        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
             measured[one.scenario.name] = one
             done(one.scenario.name, one)
     return measured
@@ -280,17 +279,17 @@ def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
     groups: dict[object, list[FaultScenario]] = {}
     for scenario in scenarios:
         leaves_brokers_alone = scenario.fault.about.brokers_down == 0
-        key = (scenario.families[:1], scenario.cluster) if leaves_brokers_alone else scenario.name
+        key = (scenario.measured_with, scenario.cluster) if leaves_brokers_alone else scenario.name
         groups.setdefault(key, []).append(scenario)
     return list(groups.values())
 
 
 def _measured_in_turns(
-    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, places: Mapping[str, str]
+    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, every: Sequence[FaultScenario]
 ) -> Iterator[Measurement]:
     """Yield each scenario's measurement once its rounds are over; every second pass is in the other order.
 
-    `places`: each one's place among all that have a fault, for the progress.
+    `every`: all that have a fault, for the progress.
     """
     times = {scenario.name: scenario.rounds(setup.tier) for scenario in scenarios}
     series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in scenarios}
@@ -308,7 +307,8 @@ def _measured_in_turns(
                     cluster = setup.cluster(scenario.cluster)
                     bench = setup.warm_bench(cluster, left, run_id, warmup_factor=WARM_UP)
                 series[scenario.name].rtt_ms = bench.round_trips([scenario])
-                doing = f"scenario {places[scenario.name]}, fault {index}/{times[scenario.name]}"
+                place = f"{every.index(scenario) + 1}/{len(every)}"
+                doing = f"scenario {place}, fault {index}/{times[scenario.name]}"
                 rounds.append(bench.fault_round(scenario, index, doing))
                 if over := index >= times[scenario.name]:
                     log_tail = cluster.log_tail()
