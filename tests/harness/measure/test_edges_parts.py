@@ -7,17 +7,17 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.measure import campaign as module
 from perfgate.measure import parts
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.parts import REPEATS, Compared, measure_part, next_order, too_short
 from perfgate.measure.ramp import Known, known_after, ramp_round
 from perfgate.measure.sides import Switch
-from perfgate.model import Load, Measurement, Round, Scenario, Step, Tier
+from perfgate.model import Load, Round, Scenario, Step
 from perfgate.model.errors import BrokersFailedError
-from tests.harness.build import accounting, flawed, measurement, one_round, scenario
+from tests.harness.build import accounting, flawed, one_round, scenario
 from tests.harness.build.bursts import Bursts, both
+from tests.harness.corpus.fake_run import World, fake_setup
 
 
 def compared(units: int = 0, planned: int = 0, per_part: int = 1, **changes: Any) -> Compared:
@@ -192,49 +192,30 @@ def test_a_round_that_does_not_count_leaves_the_knee_that_was_known() -> None:
     assert known_after(one_round(2, 1.0), Known(knee=5.0)).knee == 5.0
 
 
-TIER = Tier(name="nightly", rounds=3, window_s=10.0, warmup_max_s=20.0, broker_warmup_s=1.0)
-
-
-def block_of(*warming: str, replicas: int = 3) -> list[Scenario]:
-    return [
-        replace(scenario(f"row{n}"), topic=replace(scenario().topic, replication_factor=replicas))
-        for n in range(len(warming))
-    ]
-
-
 @pytest.mark.parametrize(
     ("warming", "replicas", "kept"),
     [
-        (("", ""), 3, True),
-        (("", "still compiling"), 3, False),
-        (("still compiling", ""), 3, False),
-        (("still compiling", "still compiling"), 3, False),
-        (("", ""), 2, True),
-        (("", ""), 1, False),
+        ([], 3, True),
+        (["two"], 3, False),
+        (["one"], 3, False),
+        (["one", "two"], 3, False),
+        ([], 2, True),
+        ([], 1, False),
     ],
 )
 def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
-    monkeypatch: pytest.MonkeyPatch, warming: tuple[str, ...], replicas: int, kept: bool
+    warming: list[str], replicas: int, kept: bool
 ) -> None:
     """Brokers that start with a half-learnt one are slow for as long as those without."""
-    rows = block_of(*warming, replicas=replicas)
-
-    class Done:
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
-        def measure(self, block: list[Scenario]) -> dict[str, Measurement]:
-            told = dict(zip((row.name for row in rows), warming, strict=True))
-            return {row.name: replace(measurement([1.0]), scenario=row, warming=told[row.name]) for row in block}
-
-    monkeypatch.setattr(module, "Rounds", Done)
-    monkeypatch.setattr(module, "read_canary", Mock())
-    monkeypatch.setattr(module, "blocks", lambda rows, _tier: [tuple(rows)])
-    setup = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None, run_id="r")
-    setup.ledger.during.return_value.__enter__ = Mock()
-    setup.ledger.during.return_value.__exit__ = Mock(return_value=False)
-    Campaign(setup=setup, stop=Mock()).measure(rows[0])
-    assert setup.target.keep_aot_cache.called is kept
+    topic = replace(scenario().topic, replication_factor=replicas)
+    rows = [replace(scenario(name), topic=topic) for name in ("one", "two")]
+    stop: Any = Mock(
+        hopeless=lambda *_: False, sure=lambda *_: False, still_warming=lambda _: dict.fromkeys(warming, "compiling")
+    )
+    world = World()
+    with world.running():
+        Campaign(setup=fake_setup(world, rows), stop=stop).measure(rows[0])
+    assert any("AOT cache kept" in line for line in world.lines) is kept
 
 
 @pytest.mark.parametrize(
