@@ -34,7 +34,7 @@ from perfgate.load.instructions import (
 )
 from perfgate.load.processes import Generators
 from perfgate.load.transport import Message, Transport
-from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
+from perfgate.model import Consumers, HostReport, Scenario
 from perfgate.model.faults import LATE, but_outages
 from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
@@ -73,7 +73,7 @@ class JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
         scenario = self._spec.scenario
-        most_s = MOST_S + (scenario.fault.hold_s if isinstance(scenario, FaultScenario) else 0.0)
+        most_s = MOST_S + scenario.held_s
         self._running = Generators(
             {name: {**one, "history": str(self._folder), "most_s": most_s} for name, one in self._workers.items()},
             self._transport,

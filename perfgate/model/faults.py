@@ -301,6 +301,10 @@ class FaultScenario(Scenario):
         return joins(self.consumers.processes) if self.consumers and joins else ()
 
     @property
+    def held_s(self) -> float:
+        return self.fault.hold_s
+
+    @property
     def unfit_for_fault(self) -> str:
         if self.groups > 1 and not self.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"

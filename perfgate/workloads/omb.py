@@ -240,11 +240,11 @@ class _Made:
             if scenario.payload.kind == "text":
                 filled = f"text that gzip makes {scenario.payload.ratio:g} times smaller"
             yield f"{of}: records are filled with {filled}"
-        if isinstance(scenario, FaultScenario):
-            gib = scenario.fault.hold_s * file.producerRate * self.record_bytes * file.subscriptionsPerTopic / GIB
+        if scenario.has_fault:
+            gib = scenario.held_s * file.producerRate * self.record_bytes * file.subscriptionsPerTopic / GIB
             yield (
                 f"consumerBacklogSizeGB: {file.consumerBacklogSizeGB}: consumers stay away for "
-                f"{scenario.fault.hold_s:g} s, {gib:.2g} GiB"
+                f"{scenario.held_s:g} s, {gib:.2g} GiB"
                 + ("" if self.durations else " (--workload-durations: all of it)")
             )
             if file.backlogDrainRatio < 1:
