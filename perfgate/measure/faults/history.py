@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -196,11 +198,11 @@ def keep(path: Path, written: Written) -> None:
 def recall(path: Path) -> Written:
     """Return a history that was kept. Raises ConfigurationError when the file is none."""
     try:
-        with np.load(path) as kept:
+        with path.open("rb") as file, np.load(file) as kept:
             facts = json.loads(str(kept["facts"]))
             rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name, 0))] for name in ROWS}
             log = kept["log"]
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as error:
         raise ConfigurationError(f"{path}: not the history of a round ({error})") from error
     pairs = {name: list(map(tuple, facts[name])) for name in ("marks", "cpu", "memory") if name in facts}
     states = [_state(state) for state in facts["states"]]

@@ -108,9 +108,18 @@ def test_controllers_that_elect_nobody_while_the_active_one_is_away_are_red(
 def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
     keep(tmp_path / "one.npz", history(lose=3))
     assert analyse(recall(tmp_path / "one.npz")) == analyse(history(lose=3))
-    (tmp_path / "two.npz").write_text("no history")
+
+
+@pytest.mark.parametrize("kept", ["", "text", "half", "damaged"])
+def test_what_is_no_history_or_not_a_whole_one_is_said_to_be_none(kept: str, tmp_path: Path) -> None:
+    """A file that was copied in part ended a replay with a traceback."""
+    keep(path := tmp_path / "one.npz", history())
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    damaged = {"": b"", "text": b"no history", "half": whole[:middle]}
+    path.write_bytes(damaged.get(kept, whole[:middle] + bytes(200) + whole[middle + 200 :]))
     with pytest.raises(ConfigurationError, match="not the history of a round"):
-        recall(tmp_path / "two.npz")
+        recall(path)
 
 
 def test_one_round_without_loss_within_what_the_settings_predict_passes() -> None:
