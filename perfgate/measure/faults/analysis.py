@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,7 +55,13 @@ from perfgate.model.target import ASK_EVERY_S, LoggedChange, State
 
 CATCHING_UP = "catching up"
 POLLED, LOGGED = "asked of the brokers every 100 ms", "from the controllers' metadata log"
-INTEGRITY = ("lost_records", "duplicated_records", "reordered_records", "unknown_records", "vanished_records")
+INTEGRITY: Mapping[str, Callable[[Integrity], int]] = {
+    "lost_records": lambda found: found.lost.total,
+    "duplicated_records": lambda found: found.duplicated.total,
+    "reordered_records": lambda found: found.reordered.total,
+    "unknown_records": lambda found: found.unknown,
+    "vanished_records": lambda found: found.unknown - found.appeared,
+}
 """Metrics that need the whole log."""
 MAY_LACK = (
     "recovery_s",
@@ -95,7 +101,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served),
         **_recovery_metrics(written, records),
         **_latency_metrics(records, spans),
-        **_integrity_metrics(integrity),
+        **{name: float(count(integrity)) for name, count in INTEGRITY.items()},
         **(reading_metrics(written, lag) if lag else {}),
         **accepting_metrics(written),
         **end_to_end(written, spans),
@@ -298,16 +304,6 @@ def _latency_metrics(records: Record, spans: Mapping[str, Interval]) -> dict[str
         if chosen.any():
             metrics |= latency_metrics([encoded(records.latency[chosen])], f"latency_{name}_ms")
     return metrics
-
-
-def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
-    return {
-        "lost_records": float(integrity.lost.total),
-        "duplicated_records": float(integrity.duplicated.total),
-        "reordered_records": float(integrity.reordered.total),
-        "unknown_records": float(integrity.unknown),
-        "vanished_records": float(integrity.unknown - integrity.appeared),
-    }
 
 
 def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
