@@ -9,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -106,24 +107,19 @@ def _deflate_on_all_cores() -> tuple[float, float | None]:
     Deflate runs without Python's lock. Not a hash: processors with instructions for SHA-256 are 8 times as fast at
     that, and 4 times as fast at Kafka. Matching strings is branches and dependent loads, as brokers' code is.
     """
-    cores = usable_cores()
-    done, used_s = [0] * cores, [0.0] * cores
     ends = time.monotonic() + CPU_S
 
-    def work(number: int) -> None:
-        began_s = time.thread_time()
+    def work(_number: int) -> tuple[int, float]:
+        began_s, done = time.thread_time(), 0
         while time.monotonic() < ends:
             zlib.compress(BLOCK, DEFLATE_LEVEL)
-            done[number] += len(BLOCK)
-        used_s[number] = time.thread_time() - began_s
+            done += len(BLOCK)
+        return done, time.thread_time() - began_s
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(cores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    mib = sum(done) / MIB
-    return mib / CPU_S, mib / sum(used_s) if sum(used_s) > 0 else None
+    with ThreadPoolExecutor(cores := usable_cores()) as threads:
+        found = list(threads.map(work, range(cores)))
+    mib, used_s = sum(done for done, _ in found) / MIB, sum(seconds for _, seconds in found)
+    return mib / CPU_S, mib / used_s if used_s > 0 else None
 
 
 def _ping_over_loopback() -> float:
