@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from perfgate.measure.assembly import blame, break_off, measurement_of
 from perfgate.measure.canary import read_canary
-from perfgate.measure.faults.fault_round import measure_faults
+from perfgate.measure.faults.fault_turns import measure_faults
 from perfgate.measure.plan import blocks
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup

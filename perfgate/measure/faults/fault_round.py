@@ -1,13 +1,12 @@
-"""Rounds with a fault: all those of a scenario, each from its topic to the final read."""
+"""A round with a fault, from its topic to the final read."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perfgate.load.history import (
     ACCEPT,
@@ -21,7 +20,7 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
-from perfgate.measure.assembly import blame, measurement_of, sends_failed, unmeasured
+from perfgate.measure.assembly import sends_failed, unmeasured
 from perfgate.measure.faults.analysis import analyse, recovered, without_integrity
 from perfgate.measure.faults.flaws import (
     brokers_served_too_little,
@@ -38,7 +37,7 @@ from perfgate.measure.faults.history import Written, history_path, keep
 from perfgate.measure.flaw import of_brokers
 from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
-from perfgate.model import FaultScenario, Measurement, Round, Scenario
+from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.faults import BEFORE_S, Scene
 from perfgate.model.flaw import Doubt, Flaw, from_doubts
@@ -52,20 +51,13 @@ from perfgate.model.load import (
     Observer,
     SendsFailedError,
 )
-from perfgate.model.series import Arm, Series
 from perfgate.model.target import Cluster, Faults, LoggedChange, TopicKeeper
-
-if TYPE_CHECKING:  # its bench makes these rounds
-    from perfgate.measure.bench import Bench
-    from perfgate.measure.setup import Setup
 
 AFTER_S, AFTER_MOST_S = 15.0, 60.0
 """The load goes on for this time once everything is back: ten good seconds have to be seen, and are waited for. Clients
 of Pulsar may look for a broker 26 s after it is back, and of 30 s too few were good ones on a busy machine."""
 LOOK_EVERY_S = 2.0
 SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
-WARM_UP = 0.5
-"""Of the tier's warm-up: what a fault costs does not depend on the last percent of what the brokers can do."""
 
 
 def fault_round(
@@ -254,74 +246,3 @@ def _written(
         accepts=[read_journal(accepts_path(journals, number), ACCEPT) for number in range(scenario.groups * each)],
         system=scenario.cluster.system,
     )
-
-
-def measure_faults(
-    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
-) -> dict[str, Measurement]:
-    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
-
-    `done` is called with the name and measurement of each as soon as its last round is over.
-    """
-    measured: dict[str, Measurement] = {}
-    for turns in _in_turns(scenarios):
-        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
-            measured[one.scenario.name] = one
-            done(one.scenario.name, one)
-    return measured
-
-
-def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
-    """Return the scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
-
-    What is done to brokers themselves changes those of the next round: such a scenario is measured whole.
-    """
-    groups: dict[object, list[FaultScenario]] = {}
-    for scenario in scenarios:
-        leaves_brokers_alone = scenario.fault.about.brokers_down == 0
-        key = (scenario.measured_with, scenario.cluster) if leaves_brokers_alone else scenario.name
-        groups.setdefault(key, []).append(scenario)
-    return list(groups.values())
-
-
-def _measured_in_turns(
-    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, every: Sequence[FaultScenario]
-) -> Iterator[Measurement]:
-    """Yield each scenario's measurement once its rounds are over; every second pass is in the other order.
-
-    `every`: all that have a fault, for the progress.
-    """
-    times = {scenario.name: scenario.rounds(setup.tier) for scenario in scenarios}
-    series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in scenarios}
-    left = list(scenarios)
-    cluster: Cluster | None = None
-    bench: Bench | None = None
-    index = 0
-    while left:
-        index += 1
-        for scenario in left if index % 2 else left[::-1]:
-            rounds, log_tail = series[scenario.name].rounds, ""
-            over = False
-            try:
-                if cluster is None or bench is None:
-                    cluster = setup.cluster(scenario.cluster)
-                    bench = setup.warm_bench(cluster, left, run_id, warmup_factor=WARM_UP)
-                series[scenario.name].rtt_ms = bench.round_trips([scenario])
-                place = f"{every.index(scenario) + 1}/{len(every)}"
-                doing = f"scenario {place}, fault {index}/{times[scenario.name]}"
-                rounds.append(bench.fault_round(scenario, index, doing))
-                if over := index >= times[scenario.name]:
-                    log_tail = cluster.log_tail()
-            except TargetError as error:
-                # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
-                stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
-                why = blame(error, dedicated=setup.target.dedicated)
-                rounds.append(unmeasured(len(rounds) + 1, f"target unhealthy: {error}", **why, unhealthy=stopped))
-                setup.target.close()
-                over, cluster, bench = True, None, None
-            except Exception:  # whatever it is, no broker stays away while the next test goes on
-                setup.target.close()
-                raise
-            if over:
-                left = [one for one in left if one is not scenario]
-                yield measurement_of(setup.engine, series[scenario.name], log_tail=log_tail)

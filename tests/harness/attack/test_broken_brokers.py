@@ -16,7 +16,8 @@ from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.scenario_case import invalid_reasons, judge_scenario
 from perfgate.judge.wording import comparison_message, recommendation, scenario_message
 from perfgate.measure.assembly import break_off, round_of, unmeasured
-from perfgate.measure.faults.fault_round import fault_round, measure_faults
+from perfgate.measure.faults.fault_round import fault_round
+from perfgate.measure.faults.fault_turns import measure_faults
 from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from perfgate.model.errors import BrokersFailedError, TargetError

@@ -13,7 +13,7 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.load.journaled import load_flaws
 from perfgate.measure.faults import fault_round as module
-from perfgate.measure.faults.fault_round import measure_faults
+from perfgate.measure.faults.fault_turns import measure_faults
 from perfgate.measure.faults.flaws import schedule_delay_s
 from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict

@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.catalogue.cold import COLD
 from perfgate.measure.assembly import unmeasured
-from perfgate.measure.faults.fault_round import measure_faults
+from perfgate.measure.faults.fault_turns import measure_faults
 from perfgate.model import Fault, FaultScenario, Measurement, Round
 from perfgate.model.errors import TargetError
 from tests.harness.build.faults import faulty

@@ -1,0 +1,87 @@
+"""Turns of rounds with a fault: all scenarios that have one, so that none of those compared has the warmer brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from perfgate.measure.assembly import blame, measurement_of, unmeasured
+from perfgate.measure.bench import Bench
+from perfgate.measure.setup import Setup
+from perfgate.model import FaultScenario, Measurement
+from perfgate.model.errors import TargetError
+from perfgate.model.series import Arm, Series
+from perfgate.model.target import Cluster
+
+WARM_UP = 0.5
+"""Of the tier's warm-up: what a fault costs does not depend on the last percent of what the brokers can do."""
+
+
+def measure_faults(
+    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
+) -> dict[str, Measurement]:
+    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
+
+    `done` is called with the name and measurement of each as soon as its last round is over.
+    """
+    measured: dict[str, Measurement] = {}
+    for turns in _in_turns(scenarios):
+        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
+            measured[one.scenario.name] = one
+            done(one.scenario.name, one)
+    return measured
+
+
+def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
+    """Return the scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
+
+    What is done to brokers themselves changes those of the next round: such a scenario is measured whole.
+    """
+    groups: dict[object, list[FaultScenario]] = {}
+    for scenario in scenarios:
+        leaves_brokers_alone = scenario.fault.about.brokers_down == 0
+        key = (scenario.measured_with, scenario.cluster) if leaves_brokers_alone else scenario.name
+        groups.setdefault(key, []).append(scenario)
+    return list(groups.values())
+
+
+def _measured_in_turns(
+    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, every: Sequence[FaultScenario]
+) -> Iterator[Measurement]:
+    """Yield each scenario's measurement once its rounds are over; every second pass is in the other order.
+
+    `every`: all that have a fault, for the progress.
+    """
+    times = {scenario.name: scenario.rounds(setup.tier) for scenario in scenarios}
+    series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in scenarios}
+    left = list(scenarios)
+    cluster: Cluster | None = None
+    bench: Bench | None = None
+    index = 0
+    while left:
+        index += 1
+        for scenario in left if index % 2 else left[::-1]:
+            rounds, log_tail = series[scenario.name].rounds, ""
+            over = False
+            try:
+                if cluster is None or bench is None:
+                    cluster = setup.cluster(scenario.cluster)
+                    bench = setup.warm_bench(cluster, left, run_id, warmup_factor=WARM_UP)
+                series[scenario.name].rtt_ms = bench.round_trips([scenario])
+                place = f"{every.index(scenario) + 1}/{len(every)}"
+                doing = f"scenario {place}, fault {index}/{times[scenario.name]}"
+                rounds.append(bench.fault_round(scenario, index, doing))
+                if over := index >= times[scenario.name]:
+                    log_tail = cluster.log_tail()
+            except TargetError as error:
+                # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
+                stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
+                why = blame(error, dedicated=setup.target.dedicated)
+                rounds.append(unmeasured(len(rounds) + 1, f"target unhealthy: {error}", **why, unhealthy=stopped))
+                setup.target.close()
+                over, cluster, bench = True, None, None
+            except Exception:  # whatever it is, no broker stays away while the next test goes on
+                setup.target.close()
+                raise
+            if over:
+                left = [one for one in left if one is not scenario]
+                yield measurement_of(setup.engine, series[scenario.name], log_tail=log_tail)
