@@ -371,16 +371,15 @@ class Bench:
         return self.topics.fresh(scenario, lambda words: observer.progress(words, None))
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
-        per_record = scenario.logged_bytes * scenario.topic.replication_factor
         meter = self._cluster.meter
 
         def sends(last: Progress) -> None:
-            meter.under_way(last.done * per_record)
+            meter.under_way(last.done * scenario.stored_bytes)
             observer.sends(last)
 
         def fill(topic: str) -> None:
             self.engine.fill(self.load_spec(scenario, topic), replace(observer, sends=sends))
-            meter.under_way(scenario.load.records * per_record)  # no progress reports the last records
+            meter.under_way(scenario.load.records * scenario.stored_bytes)  # no progress reports the last records
             meter.begin()
 
         return self.topics.backlog(scenario, fill, lambda words: observer.progress(words, None))
@@ -393,7 +392,7 @@ class Bench:
         self.topics.delete_backlogs()
 
     def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
-        most_rate = self._cluster.most_bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
+        most_rate = self._cluster.most_bytes_per_s / scenario.stored_bytes
         if scenario.consumers:  # after a stall what is owed is sent, and read, as fast as allowed
             read = scenario.logged_bytes * scenario.groups
             most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)

@@ -76,18 +76,14 @@ class LoadWatch:
         Where two sides take turns a process belongs to one of them ("A-producer-1"). Where they load two clusters
         `sides` has one, and all failed sends count as its own.
         """
-
-        def per_record(form: Scenario) -> int:
-            return form.logged_bytes * form.topic.replication_factor
-
         attempted = last.attempted
         if sides:
             done = {name: n for name, n in last.by_process.items() if name.partition("-")[0] in sides}
-            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in done.items())
+            written = sum(n * sides[name.partition("-")[0]].stored_bytes for name, n in done.items())
             attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
         else:
-            written = last.done * per_record(scenario) + sum(
-                n * per_record(alone)
+            written = last.done * scenario.stored_bytes + sum(
+                n * alone.stored_bytes
                 for part, alone in zip(scenario.beside, scenario.parts, strict=True)
                 for name, n in last.by_process.items()
                 if name.startswith(f"{part.name}-{PRODUCE}")

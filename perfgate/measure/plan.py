@@ -150,7 +150,7 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
     Nor reads more: every group of its consumers is sent each record once.
     """
-    bound = bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
+    bound = bytes_per_s / scenario.stored_bytes
     if scenario.consumers:
         bound = min(bound, read_bytes_per_s / (scenario.logged_bytes * scenario.groups))
     return replace(scenario, load=scenario.load.at_most(bound))
