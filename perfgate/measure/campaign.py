@@ -185,7 +185,10 @@ class Campaign:
             break_off([[series] for series in made], f"the target did not start: {error}", **why)
             return {one.arm.scenario.name: measurement_of(setup.driver, one, canary=canary) for one in made}
         run_id = f"{setup.run_id}{'-again' if again else ''}"
-        measured = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, again=again).measure(block)
+        facts = setup.begun(cluster, block, again=again)
+        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, again=again)
+        measured = interleaved.measure(block)
+        facts["warm_up"] = interleaved.warm_up
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
         if setup.target.own and any(one.target_unhealthy for m in measured.values() for one in m.rounds):
             with setup.ledger.during("start"):

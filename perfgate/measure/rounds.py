@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.measure.assembly import Finished, break_off_by, measurement_of
@@ -55,7 +55,10 @@ class Rounds:
         `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
         `again`: this is the confirmation run, in which all rounds are measured also where fewer would do.
         """
-        self._setup, self._run_id, self._stop, self._again = setup, run_id, stop, again
+        self._stop, self._again, self._fewer = stop, again, setup.fewer
+        self._bench = setup.bench(cluster, run_id)
+        self.warm_up: Mapping[str, object] = {}
+        """What run.json says of the warm-up before the rounds."""
         self._canary = list(canary)
         self._cluster = cluster
         self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
@@ -74,11 +77,11 @@ class Rounds:
         bounds, and are not judged.
         """
         self._series = {
-            scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._setup.fewer(scenario)) if arm]
+            scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._fewer(scenario)) if arm]
             for scenario in scenarios
         }
         try:
-            self._bench = self._setup.warm_bench(self._cluster, scenarios, self._run_id, again=self._again)
+            self.warm_up = self._bench.warm_up(scenarios)
             rtt_ms = self._bench.round_trips(scenarios)
             for declared, *_ in self._series.values():
                 declared.rtt_ms = rtt_ms

@@ -81,22 +81,22 @@ class Setup(Means):
         self.clusters.append(facts)
         return facts
 
+    def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
+        """This cluster, ready to be loaded; its warm-up is the tier's times this factor."""
+        return Bench(self, cluster, run_id, warmup_factor=warmup_factor)
+
     def warm_bench(
         self,
         cluster: Cluster,
         scenarios: Sequence[Scenario],
         run_id: str,
-        *,
         warmup_factor: float = 1.0,
-        again: bool = False,
+        *,
         candidate: bool = False,
     ) -> Bench:
-        """This cluster, noted (see `begun`) and warmed up with the scenarios; the tier's warm-up is times this factor.
-
-        Raises TargetError.
-        """
-        facts = self.begun(cluster, scenarios, again=again, candidate=candidate)
-        bench = Bench(self, cluster, run_id, warmup_factor=warmup_factor)
+        """The same, warmed up with these scenarios and noted (see `begun`) with that. Raises TargetError."""
+        facts = self.begun(cluster, scenarios, candidate=candidate)
+        bench = self.bench(cluster, run_id, warmup_factor)
         facts["warm_up"] = bench.warm_up(scenarios)
         return bench
 

@@ -46,6 +46,9 @@ class SlowBench:
     mood: str
     random: np.random.Generator
 
+    def warm_up(self, _scenarios: object) -> dict[str, object]:
+        return {}
+
     def round_trips(self, _scenarios: object) -> dict[str, float]:
         return {}
 

@@ -63,6 +63,9 @@ class Bench:
     loaded: list[tuple[int, int]] = field(default_factory=list)
     """Of each round its number, and on how many load hosts; 0: all."""
 
+    def warm_up(self, _scenarios: object) -> dict[str, object]:
+        return {}
+
     def round_trips(self, _scenarios: object) -> dict[str, float]:
         return {}
 
@@ -98,7 +101,7 @@ class FakeSetup:
     def fewer(self, row: Scenario) -> Arm | None:
         return one_host_fewer(replace(row, producers=self.hosts), self.hosts)
 
-    def warm_bench(self, _cluster: object, _scenarios: object, _run_id: str, *, again: bool) -> Bench:
+    def bench(self, _cluster: object, _run_id: str) -> Bench:
         return self.given
 
     def check(self) -> None: ...

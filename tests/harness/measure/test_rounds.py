@@ -100,7 +100,7 @@ def test_a_run_that_the_targets_state_stopped_says_so_and_one_at_its_own_limit_d
     cluster, setup = limited(math.inf), MagicMock()
     cluster.log_tail = lambda: ""
     setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
-    setup.warm_bench.side_effect = lambda *_, **__: cluster.meter.stop("stopped", by_limit=by_limit)
+    setup.bench.return_value.warm_up.side_effect = lambda _: cluster.meter.stop("stopped", by_limit=by_limit)
     setup.tier = TIER
     measuring = Rounds(cluster, setup, run_id="r", stop=MagicMock())
     found = measuring.measure([scenario()])
