@@ -164,7 +164,7 @@ def test_a_kind_more_is_measured_judged_and_recorded(bursty: Path) -> None:
     held = profile(threshold("latency_ms.p999", 10.0, 0.5), threshold("end_to_end_latency_ms.p99", 9.0))
     outcome = judge_scenario(measured, held)
     assert outcome.verdict is Verdict.REGRESSED
-    compared = cast("Comparison", SimpleNamespace(scenario=row, baseline=measured, candidate=measured))
+    compared = cast("Comparison", SimpleNamespace(scenario=row, sides=(measured, measured)))
     assert primary_metric(compared).name == "latency_ms.p999"
     entry = scenario_entry(measured, outcome)
     assert entry["load"] == {
