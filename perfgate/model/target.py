@@ -42,8 +42,8 @@ class State:
 
     @property
     def preferred(self) -> bool:
-        """Whether every partition is led by its first replica."""
-        return all(leader == replicas[0] for leader, replicas in zip(self.leaders, self.replicas, strict=True))
+        """Whether every partition is led by its first replica; not where its replicas are unknown."""
+        return all(replicas[:1] == (leader,) for leader, replicas in zip(self.leaders, self.replicas, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

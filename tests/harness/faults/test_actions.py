@@ -84,4 +84,6 @@ def test_replicas_that_nobody_has_named_are_not_in_sync() -> None:
     """A partition whose ensemble no broker gave counted as whole at once."""
     known = State(at=0.0, leaders=(1,), in_sync=((1, 2),), replicas=((1, 2),), brokers=(1, 2))
     assert known.full
-    assert not replace(known, in_sync=((),), replicas=((),)).full
+    unknown = replace(known, in_sync=((),), replicas=((),))
+    assert not unknown.full
+    assert (known.preferred, unknown.preferred) == (True, False), "it was an IndexError as the round was analysed"
