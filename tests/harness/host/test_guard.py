@@ -157,3 +157,14 @@ def test_a_guard_that_died_while_it_answered_is_said_to_have_died() -> None:
         with pytest.raises(OSError, match="the guard process that holds the brokers has died"):
             guard.spawn(["sleep", "600"], log=Path("/dev/null"))
         guard._process.stdout = whole
+
+
+def test_a_guard_that_was_killed_is_said_to_have_died_and_can_be_closed(tmp_path: Path) -> None:
+    """What it was asked stayed in the pipe's buffer: closing it was a BrokenPipeError, and brokers' data stayed."""
+    guard = Guard()
+    guard._process.kill()
+    guard._process.wait()
+    for _ in range(2):
+        with pytest.raises(OSError, match="the guard process that holds the brokers has died"):
+            guard.spawn(["sleep", "600"], log=tmp_path / "log")
+    guard.close()
