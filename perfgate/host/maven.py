@@ -142,7 +142,8 @@ def repository() -> Iterator[str]:
     before = os.environ.get("NETRC")
     usual = Path(before) if before else Path.home() / ".netrc"
     with os.fdopen(os.memfd_create("netrc"), "w") as file:
-        file.write(f"machine {urlsplit(found.url).hostname} login {found.username} password {found.password}\n")
+        username, password = (re.sub(r'([\s"\\])', r"\\\1", text) for text in (found.username, found.password))
+        file.write(f"machine {urlsplit(found.url).hostname} login {username} password {password}\n")
         file.write(usual.read_text() if usual.is_file() else "")
         file.flush()
         os.environ["NETRC"] = f"/proc/self/fd/{file.fileno()}"

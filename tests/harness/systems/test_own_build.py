@@ -205,6 +205,18 @@ def test_a_mirror_s_log_in_goes_by_a_file_that_is_gone_afterwards(
     assert "NETRC" not in os.environ
 
 
+@pytest.mark.parametrize("password", ["two words of mine", 'a "quoted" one', "back\\slashes\\", "#hunter2"])
+def test_a_mirror_s_password_may_have_any_character(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    """A blank, a quote or a backslash made it another one, or the log-in none: 401 of the mirror."""
+    monkeypatch.setenv("MIRROR_PASSWORD", password)
+    login = "<username>gate</username><password>${env.MIRROR_PASSWORD}</password>"
+    settings_xml(tmp_path / "home", one("*"), f"<server><id>m</id>{login}</server>")
+    with repository() as url:
+        assert get_netrc_auth(url) == ("gate", password)
+
+
 def test_an_encrypted_password_and_a_broken_file_are_one_line(tmp_path: Path) -> None:
     server = "<server><id>m</id><username>u</username><password>{COQLCE6DU6GtcS5P=}</password></server>"
     settings_xml(tmp_path / "home", one("*"), server)
