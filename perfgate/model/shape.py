@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -130,14 +131,15 @@ def read_shape(path: str, value: object) -> Shape:
         else:
             raise ValueError("is no shape of a rate")
         return Shape(kind=kind, points=_checked(points))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, csv.Error) as error:
         raise ConfigurationError(f"{path} = {value!r}: {error}; legal: {LEGAL}") from error
 
 
 def _numbers(names: Sequence[str], text: str) -> list[float | list[float]]:
-    given = dict(one.partition("=")[::2] for one in text.split(","))
-    if sorted(given) != sorted(names):
+    stated = [one.partition("=")[::2] for one in text.split(",")]
+    if sorted(name for name, _ in stated) != sorted(names):
         raise ValueError(f"needs {', '.join(names)}, each once")
+    given = dict(stated)
     return [[*map(float, given[n].split("/"))] if n == "rates" else float(given[n]) for n in names]
 
 
@@ -151,9 +153,9 @@ def _points(rows: Iterable[Sequence[str]]) -> list[Point]:
 def _of_file(text: str) -> list[Point]:
     """Points of a file, compressed into `seconds` where these are stated; a heading is left out."""
     name, _, seconds = text.partition(",seconds=")
-    with Path(name).open(newline="") as file:
+    with Path(name).open(newline="", encoding="utf-8-sig") as file:  # some editors put a mark of the encoding in front
         rows = [row for row in csv.reader(file) if row]
-    if rows and not rows[0][0].strip().replace(".", "").isdigit():
+    if rows and not re.match(r"\s*[-+]?\.?\d", rows[0][0]):
         rows = rows[1:]
     points = _points(rows)
     first, length = (points[0][0], points[-1][0] - points[0][0]) if points else (0.0, 0.0)

@@ -52,6 +52,20 @@ def test_points_of_a_file_are_compressed_into_the_seconds_asked_for(tmp_path: Pa
     assert (shape.rate_at(15), shape.records_by(30)) == (300, 9000)
 
 
+@pytest.mark.parametrize("text", ["\ufeff0,100\n30,500\n60,100\n", "1e3,100\n1030,500\n1060,100\n"], ids=["mark", "1e3"])
+def test_the_first_line_of_a_file_is_no_heading_where_it_has_numbers(tmp_path: Path, text: str) -> None:
+    """It was dropped behind the mark that some editors write, or in another notation: another shape was measured."""
+    (tmp_path / "day.csv").write_text(text)
+    assert read_shape("load.shape", f"csv:{tmp_path / 'day.csv'}").points == ((0, 100), (30, 500), (60, 100))
+
+
+def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
+    """A line that no reader takes was a traceback."""
+    (tmp_path / "day.csv").write_text("x" * 200_000)
+    with pytest.raises(ConfigurationError, match="field larger than field limit"):
+        read_shape("load.shape", f"csv:{tmp_path / 'day.csv'}")
+
+
 def test_the_day_of_the_catalogue_is_that_of_the_example() -> None:
     shape = read_shape("load.shape", f"csv:{ROOT / 'examples' / 'shapes' / 'day.csv'},seconds=48")
     (day,) = (row.load.shape for one in FAMILIES for row in one.scenarios if row.name == "day-48s")
@@ -65,6 +79,7 @@ def test_the_day_of_the_catalogue_is_that_of_the_example() -> None:
     [
         ("saw:rate=5", "is no shape of a rate"),
         ("spike:base=1,peak=5,seconds=10", "needs base, peak, seconds, period, each once"),
+        ("constant:rate=5,rate=6,seconds=9", "needs rate, seconds, each once"),
         ("spike:base=1,peak=5,seconds=10,period=10", "leaves nothing of its period of 10 s"),
         ("ramp:from=0,to=5,seconds=10", r"rates must be from 0\.01 to"),
         ("ramp:from=nan,to=5,seconds=10", r"rates must be from 0\.01 to"),
