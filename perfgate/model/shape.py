@@ -127,7 +127,7 @@ def read_shape(path: str, value: object) -> Shape:
             points = _points(one.split("=") for one in rest.split("/"))
         elif kind in NAMED:
             names, made = NAMED[kind]
-            points = made(*_numbers(names, rest))
+            points = made(*numbers_of(names, rest))
         else:
             raise ValueError("is no shape of a rate")
         return Shape(kind=kind, points=_checked(points))
@@ -135,7 +135,8 @@ def read_shape(path: str, value: object) -> Shape:
         raise ConfigurationError(f"{path} = {value!r}: {error}; legal: {LEGAL}") from error
 
 
-def _numbers(names: Sequence[str], text: str) -> list[float | list[float]]:
+def numbers_of(names: Sequence[str], text: str) -> list[float | list[float]]:
+    """Return the numbers that a text like base=1,peak=5 gives these names; `rates` are several. Raises ValueError."""
     stated = [one.partition("=")[::2] for one in text.split(",")]
     if sorted(name for name, _ in stated) != sorted(names):
         raise ValueError(f"needs {', '.join(names)}, each once")

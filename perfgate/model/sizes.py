@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.shape import numbers_of
 
 LEAST_BYTES = 32
 """A shorter record has another header, which is checked as a whole of one length."""
@@ -70,10 +71,23 @@ class Sizes:
         return min(self.most, max(self.least, round(drawn)))
 
 
-NAMED: Mapping[str, tuple[str, ...]] = {
-    "uniform": ("from", "to"),
-    "lognormal": ("median", "sigma", "most"),
+def _uniform(least: float, most: float) -> Sizes:
+    _within(int(least), int(most))
+    return Sizes(kind="uniform", least=int(least), most=int(most))
+
+
+def _lognormal(median: float, sigma: float, most: float) -> Sizes:
+    _within(LEAST_BYTES, int(most))
+    if not (LEAST_BYTES <= median <= most and 0 < sigma <= 10):
+        raise ValueError(f"its median must be from {LEAST_BYTES} to most, its sigma above 0 and up to 10")
+    return Sizes(kind="lognormal", most=int(most), median=median, sigma=sigma)
+
+
+NAMED: Mapping[str, tuple[tuple[str, ...], Callable[..., Sizes]]] = {
+    "uniform": (("from", "to"), _uniform),
+    "lognormal": (("median", "sigma", "most"), _lognormal),
 }
+"""The numbers that each kind takes, and its sizes."""
 LEGAL = (
     "values:BYTES=WEIGHT/BYTES=WEIGHT; uniform:from=BYTES,to=BYTES; lognormal:median=BYTES,sigma=NUMBER,most=BYTES; "
     f"lines:FILE, whose lines are as long; {LEAST_BYTES} bytes to {MOST_BYTES >> 20} MiB"
@@ -90,10 +104,8 @@ def read_sizes(path: str, value: object) -> Sizes:
         elif kind == "lines":
             sizes = _of_lines(Path(rest))
         elif kind in NAMED:
-            given = {name: float(number) for name, number in (one.split("=") for one in rest.split(","))}
-            if sorted(given) != sorted(NAMED[kind]):
-                raise ValueError(f"needs {', '.join(NAMED[kind])}, each once")
-            sizes = _of_numbers(kind, given)
+            names, made = NAMED[kind]
+            sizes = made(*numbers_of(names, rest))
         else:
             raise ValueError("are no sizes")
         if sizes.mean > MOST_MEAN_BYTES:
@@ -103,18 +115,6 @@ def read_sizes(path: str, value: object) -> Sizes:
     except (ValueError, OSError, OverflowError) as error:
         raise ConfigurationError(f"{path} = {value!r}: {error}; legal: {LEGAL}") from error
     return sizes
-
-
-def _of_numbers(kind: str, given: Mapping[str, float]) -> Sizes:
-    if kind == "uniform":
-        least, most = int(given["from"]), int(given["to"])
-        _within(least, most)
-        return Sizes(kind="uniform", least=least, most=most)
-    median, sigma, most = given["median"], given["sigma"], int(given["most"])
-    _within(LEAST_BYTES, most)
-    if not (LEAST_BYTES <= median <= most and 0 < sigma <= 10):
-        raise ValueError(f"its median must be from {LEAST_BYTES} to most, its sigma above 0 and up to 10")
-    return Sizes(kind="lognormal", most=most, median=median, sigma=sigma)
 
 
 def _of_values(weights: Mapping[int, float]) -> Sizes:
