@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from perfgate.model.declared import (
@@ -20,8 +21,8 @@ from perfgate.model.declared import (
     with_settings,
 )
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.shape import Shape, read_shape
-from perfgate.model.sizes import Sizes, read_sizes
+from perfgate.model.shape import read_shape
+from perfgate.model.sizes import read_sizes
 from perfgate.model.system import DEFAULT_VERSIONS, SYSTEM_NAMES, SYSTEMS, System
 
 Changes = tuple[tuple[str, Any], ...]
@@ -98,18 +99,6 @@ def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
     load = scenario.load
     at = load.at_share_of_knee(value.share) if isinstance(value, _OfKnee) else load.at_rate(value)
     return replace(scenario, load=at)
-
-
-def _lay_bytes(scenario: Scenario, value: int) -> Scenario:
-    return replace(scenario, record_bytes=value, sizes=None)
-
-
-def _lay_sizes(scenario: Scenario, value: Sizes) -> Scenario:
-    return replace(scenario, record_bytes=value.mean, sizes=value)
-
-
-def _lay_shape(scenario: Scenario, value: Shape) -> Scenario:
-    return replace(scenario, load=scenario.load.in_shape(value))
 
 
 def _number(value: object) -> float | None:
@@ -193,34 +182,36 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
     return replace(scenario, cluster=replace(scenario.cluster, image=value, home="", version=version))
 
 
-def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    def lay(scenario: Scenario, value: Any) -> Scenario:
-        given = {name: value if other is ... else other for name, other in fields.items()}
-        return replace(scenario, cluster=replace(scenario.cluster, **given))
-
-    return lay
+def _own(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
+    """Return what gives a scenario these values; ... stands for the one that is laid."""
+    return lambda scenario, value: replace(scenario, **_filled(fields, value))
 
 
-def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
+def _part(part: str, **fields: Any) -> Callable[[Scenario, Any], Scenario]:
+    """Return what does the same to a part of a scenario, where it has that part."""
+
     def lay(scenario: Scenario, value: Any) -> Scenario:
         whole: Any = getattr(scenario, part)
-        return scenario if whole is None else replace(scenario, **{part: replace(whole, **{field: value})})
+        return scenario if whole is None else replace(scenario, **{part: replace(whole, **_filled(fields, value))})
 
     return lay
+
+
+def _filled(fields: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    return {name: value if given is ... else given for name, given in fields.items()}
+
+
+_cluster = partial(_part, "cluster")
 
 
 def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
-    lay = _part("load", field)
+    lay = _part("load", **{field: ...})
     return lambda scenario, value: lay(scenario, value) if field in scenario.load.takes else scenario
 
 
 def _beside(lay: Callable[[Part, float], Part]) -> Callable[[Scenario, float], Scenario]:
     """Return what lays a value on every load beside a scenario's."""
     return lambda scenario, value: replace(scenario, beside=tuple(lay(part, value) for part in scenario.beside))
-
-
-def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
-    return lambda scenario, value: replace(scenario, **{field: value})
 
 
 release = _text(
@@ -258,16 +249,16 @@ def _options(path: str, value: object) -> tuple[str, ...]:
 
 
 PATHS: Mapping[str, _Path] = {
-    "record.bytes": _Path(_whole(1 << 30), _lay_bytes),
-    "record.payload": _Path(_payload, _own("payload")),
-    "record.keys": _Path(_keys, _own("keys")),
-    "record.sizes": _Path(read_sizes, _lay_sizes),
+    "record.bytes": _Path(_whole(1 << 30), _own(record_bytes=..., sizes=None)),
+    "record.payload": _Path(_payload, _own(payload=...)),
+    "record.keys": _Path(_keys, _own(keys=...)),
+    "record.sizes": _Path(read_sizes, lambda scenario, value: replace(scenario, record_bytes=value.mean, sizes=value)),
     "load.rate": _Path(_rate, _lay_rate),
-    "load.shape": _Path(read_shape, _lay_shape),
+    "load.shape": _Path(read_shape, lambda scenario, value: replace(scenario, load=scenario.load.in_shape(value))),
     "load.records": _Path(_whole(MOST), _load("records")),
     "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
     "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),
-    "beside": _Path(_one_of("load beside it", "none"), lambda scenario, _: replace(scenario, beside=()), only="kafka"),
+    "beside": _Path(_one_of("load beside it", "none"), _own(beside=()), only="kafka"),
     "beside.rate": _Path(
         _amount(0.01, MOST, "records/s"),
         _beside(lambda part, rate: replace(part, load=part.load.at_rate(rate))),
@@ -278,32 +269,32 @@ PATHS: Mapping[str, _Path] = {
         _beside(lambda part, most: replace(part, quota_mib_per_s=most)),
         only="kafka",
     ),
-    "topic.count": _Path(_whole(MOST_TOPICS), _part("topic", "count"), only="kafka"),
-    "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
-    "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
-    "topic.ack-quorum": _Path(_whole(100), _part("topic", "ack_quorum"), only="pulsar"),
-    "producers.processes": _Path(_whole(1000), _own("producers")),
-    "producers.threads": _Path(_whole(1000), _own("threads")),
-    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
-    "crowd.connections": _Path(_whole(MOST_CONNECTIONS), _part("crowd", "connections"), only="kafka"),
-    "crowd.idle": _Path(_whole(MOST_CONNECTIONS), _part("crowd", "idle"), only="kafka"),
-    "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
-    "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
-    "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
+    "topic.count": _Path(_whole(MOST_TOPICS), _part("topic", count=...), only="kafka"),
+    "topic.partitions": _Path(_whole(100_000), _part("topic", partitions=...)),
+    "topic.replicas": _Path(_whole(100), _part("topic", replication_factor=...)),
+    "topic.ack-quorum": _Path(_whole(100), _part("topic", ack_quorum=...), only="pulsar"),
+    "producers.processes": _Path(_whole(1000), _own(producers=...)),
+    "producers.threads": _Path(_whole(1000), _own(threads=...)),
+    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own(transaction_ms=...)),
+    "crowd.connections": _Path(_whole(MOST_CONNECTIONS), _part("crowd", connections=...), only="kafka"),
+    "crowd.idle": _Path(_whole(MOST_CONNECTIONS), _part("crowd", idle=...), only="kafka"),
+    "consumers.groups": _Path(_whole(100), _part("consumers", groups=...)),
+    "consumers.processes": _Path(_whole(1000), _part("consumers", processes=...)),
+    "consumers.threads": _Path(_whole(1000), _part("consumers", threads=...)),
     "consumers.membership": _Path(
         {system: _one_of("membership", *legal) for system, legal in MEMBERSHIPS.items()},
-        _part("consumers", "membership"),
+        _part("consumers", membership=...),
     ),
-    "consumers.work-ms": _Path(_amount(0, MOST_WORK_MS, "ms"), _part("consumers", "work_ms"), only="kafka"),
-    "consumers.work-sigma": _Path(_amount(0, 5, "sigma"), _part("consumers", "work_sigma"), only="kafka"),
+    "consumers.work-ms": _Path(_amount(0, MOST_WORK_MS, "ms"), _part("consumers", work_ms=...), only="kafka"),
+    "consumers.work-sigma": _Path(_amount(0, 5, "sigma"), _part("consumers", work_sigma=...), only="kafka"),
     "consumers.work-per": _Path(
-        _one_of("unit of work", "record", "batch"), _part("consumers", "work_per"), only="kafka"
+        _one_of("unit of work", "record", "batch"), _part("consumers", work_per=...), only="kafka"
     ),
-    "consumers.pauses": _Path(_yes_or_no, _part("consumers", "pauses"), only="kafka"),
-    "consumers.commit-records": _Path(_whole(MOST), _part("consumers", "commit_records"), only="kafka"),
+    "consumers.pauses": _Path(_yes_or_no, _part("consumers", pauses=...), only="kafka"),
+    "consumers.commit-records": _Path(_whole(MOST), _part("consumers", commit_records=...), only="kafka"),
     "client.version": _Path(
         _text(r"\d+\.\d+\.\d+", "{} {!r} is no release of confluent-kafka; write it as in 2.11.0"),
-        _own("client_version"),
+        _own(client_version=...),
         only="kafka",
     ),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
@@ -408,7 +399,7 @@ def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> S
             part = "topic" if scope == "topic" else "consumers"
             whole: Any = getattr(scenario, part)
             if whole is not None:
-                scenario = _part(part, "config")(scenario, with_settings(whole.config, change))
+                scenario = _part(part, config=...)(scenario, with_settings(whole.config, change))
     return scenario
 
 
