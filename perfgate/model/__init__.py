@@ -57,8 +57,6 @@ from perfgate.model.judged import (
     Threshold as Threshold,
     Verdict as Verdict,
 )
-from perfgate.model.measured import HostReport as HostReport
-from perfgate.model.measured import MachineUse as MachineUse
 from perfgate.model.measured import (
     FEWEST_READINGS as FEWEST_READINGS,
     NO_USAGE as NO_USAGE,
@@ -66,15 +64,17 @@ from perfgate.model.measured import (
     CanaryReading as CanaryReading,
     Failover as Failover,
     GeneratorReport as GeneratorReport,
+    HostReport as HostReport,
+    MachineUse as MachineUse,
+    Measurement as Measurement,
     PartFigures as PartFigures,
     PartitionFigures as PartitionFigures,
-    ShapeFigures as ShapeFigures,
-    TopicFigures as TopicFigures,
-    Measurement as Measurement,
     Reading as Reading,
     Round as Round,
+    ShapeFigures as ShapeFigures,
     Step as Step,
     StepPart as StepPart,
+    TopicFigures as TopicFigures,
 )
 from perfgate.model.metrics import (
     COMPILING as COMPILING,
