@@ -26,8 +26,8 @@ from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReac
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
+from perfgate.model.measured import Series
 from perfgate.model.metrics import HOTTEST_P99, HOTTEST_SHARE
-from perfgate.model.series import Series
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

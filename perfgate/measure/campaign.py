@@ -14,7 +14,7 @@ from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
 from perfgate.model.compared import StopRule
 from perfgate.model.errors import TargetError
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 
 AGAIN = -1
 """The confirmation run, where other numbers are of a block."""

@@ -18,7 +18,7 @@ from perfgate.measure.sides import GAP_TIMES, Switch, burst
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 from perfgate.model.compared import OUTLASTED, WAITED
 from perfgate.model.errors import BrokersFailedError, TargetError, of_side
-from perfgate.model.series import Arm, Form, Series
+from perfgate.model.measured import Arm, Form, Series
 from perfgate.model.target import Cluster
 
 REPEATS = 6

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perfgate.model import Scenario, Tier, parted
 from perfgate.model.loads.paced import WARM_TIMES
-from perfgate.model.series import Arm
+from perfgate.model.measured import Arm
 
 BLOCK_ROUND_S = 180.0
 """A round of a block lasts no longer, unless a single family does."""

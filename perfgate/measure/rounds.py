@@ -19,7 +19,7 @@ from perfgate.measure.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
 from perfgate.model.compared import StopRule
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from perfgate.model.target import Cluster
 
 FEWEST_SOUND, SAME_AGAIN = 2, 2

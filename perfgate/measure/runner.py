@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from perfgate.measure.assembly import Finished
 from perfgate.measure.bench import Bench
-from perfgate.model.series import Arm
+from perfgate.model.measured import Arm
 
 Part = TypeVar("Part")
 

@@ -9,7 +9,7 @@ from perfgate.measure.bench import Bench, Means
 from perfgate.model import Change, ClusterSpec, changed
 from perfgate.model.declared import POLL_AT_ONCE, Consumers, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.model.series import Arm
+from perfgate.model.measured import Arm
 from perfgate.model.target import Cluster, Target
 
 MOST_POLL_MS = 300_000.0

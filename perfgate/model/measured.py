@@ -1,4 +1,4 @@
-"""Rounds: what each measured, the accounting of every record, and what load hosts report."""
+"""Rounds: what each measured, the accounting of every record, what load hosts report; arms, whose rounds they are."""
 
 from __future__ import annotations
 
@@ -395,3 +395,28 @@ class Measurement:
     by_hand: str = ""
     broker_log_tail: str = ""
     canary: tuple[CanaryReading, ...] = ()
+
+
+Form = Literal["as declared", "candidate", "one host fewer"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """A form of a scenario, and how many of its link's load hosts load the brokers with it (0: all).
+
+    A confirmation run measures the same arms on a fresh cluster; the reference of a gate is the candidate.
+    """
+
+    scenario: Scenario
+    form: Form = "as declared"
+    hosts: int = 0
+
+
+@dataclass(slots=True)
+class Series:
+    """The rounds of an arm; those that were measured again are `discarded`. `rtt_ms`: round trips by link name."""
+
+    arm: Arm
+    rounds: list[Round] = field(default_factory=list)
+    discarded: list[Round] = field(default_factory=list)
+    rtt_ms: Mapping[str, float] = field(default_factory=dict)

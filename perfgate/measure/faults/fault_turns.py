@@ -9,7 +9,7 @@ from perfgate.measure.bench import Bench
 from perfgate.measure.setup import Setup
 from perfgate.model import FaultScenario, Measurement
 from perfgate.model.errors import TargetError
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from perfgate.model.target import Cluster
 
 WARM_UP = 0.5

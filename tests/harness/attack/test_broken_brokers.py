@@ -22,7 +22,7 @@ from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.flaw import Flaw
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from tests.harness.build import (
     accounting,
     late_texts,

@@ -10,7 +10,7 @@ from perfgate.measure.assembly import Finished
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.plan import one_host_fewer
 from perfgate.model import Round, Scenario, Tier
-from perfgate.model.series import Arm
+from perfgate.model.measured import Arm
 from perfgate.model.target import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

@@ -13,7 +13,7 @@ from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 from perfgate.model.load import LoadResult, SendsFailedError
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from tests.harness.build import accounting, histogram, load_result, one_round, received, scenario, sent
 
 

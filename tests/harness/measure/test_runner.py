@@ -10,7 +10,7 @@ import pytest
 
 from perfgate.measure.assembly import Finished
 from perfgate.measure.runner import measured_round, run
-from perfgate.model.series import Arm
+from perfgate.model.measured import Arm
 from tests.harness.build import one_round, scenario
 from tests.harness.build.clock import Clock
 

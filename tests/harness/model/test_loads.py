@@ -27,7 +27,7 @@ from perfgate.model.loads.backlog import Backlog
 from perfgate.model.loads.capped import Capped
 from perfgate.model.loads.paced import Paced
 from perfgate.model.loads.ramp import Ramp
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from perfgate.model.structured import adapter
 from perfgate.report.entries import LoadEntry
 from perfgate.report.results import recorded_measurement, scenario_entry

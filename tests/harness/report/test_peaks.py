@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import measurement_of
 from perfgate.model import Measurement
-from perfgate.model.series import Arm, Series
+from perfgate.model.measured import Arm, Series
 from perfgate.report import plots
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal_tables import PEAK_COLUMNS, peak_rows
