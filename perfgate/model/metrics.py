@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -58,6 +58,15 @@ HOTTEST_P99, HOTTEST_SHARE = f"{HOTTEST}.p99", "hottest_partition_share"
 P99_BACK, OWED, UNSENT = "p99_back_s", "owed_records", "unsent_records"
 LAG, LAG_GROWTH, DRAIN = "lag_records.max", "lag_growth_records_per_s", "drain_s"
 """Of consumers that work."""
+
+
+def _latencies(kinds: Mapping[str, str]) -> Iterator[tuple[str, MetricInfo]]:
+    """Give quantiles, maximum and average of each kind, whose words follow theirs."""
+    for kind, words in kinds.items():
+        for name in (*LATENCY_QUANTILES, "max", "avg"):
+            yield _metric(f"{kind}.{name}", "ms", "lower", f"{name} {words}")
+
+
 METRICS: Mapping[str, MetricInfo] = dict(
     [
         _metric("records_per_s", "records/s", "higher", "records acknowledged per second"),
@@ -65,11 +74,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("received_records_per_s", "records/s", "higher", "records received per second"),
         _metric("received_mib_per_s", "MiB/s", "higher", "payload received per second"),
         _metric("fetch_latency_ms.avg", "ms", "lower", "average time of a broker's answer to a consumer"),
-        *(
-            _metric(f"{kind}.{name}", "ms", "lower", f"{name} {label}")
-            for kind, label in (("latency_ms", "latency"), ("end_to_end_latency_ms", "latency from send to receipt"))
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
+        *_latencies({"latency_ms": "latency", "end_to_end_latency_ms": "latency from send to receipt"}),
         _metric("broker_cpu_cores.max", "cores", "lower", "CPU of the busiest broker"),
         _metric("broker_cpu_cores.sum", "cores", "lower", "CPU of all brokers"),
         _metric("broker_cpu_us_per_record", "us/record", "lower", "CPU of all brokers per record"),
@@ -111,16 +116,8 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("rate_recovery_s", "s", "lower", "time until the rate was as before for 10 s"),
         _metric("full_isr_s", "s", "lower", "time until all replicas were in sync"),
         _metric("preferred_leaders_s", "s", "lower", "time until every partition had its preferred leader"),
-        *(
-            _metric(f"latency_{phase}_ms.{name}", "ms", "lower", f"{name} latency {when}")
-            for phase, when in PHASES.items()
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
-        *(
-            _metric(f"{PHASE_LATENCY[phase]}.{name}", "ms", "lower", f"{name} latency {when}")
-            for phase, when in PEAK_PHASES.items()
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
+        *_latencies({f"latency_{phase}_ms": f"latency {when}" for phase, when in PHASES.items()}),
+        *_latencies({PHASE_LATENCY[phase]: f"latency {when}" for phase, when in PEAK_PHASES.items()}),
         *(
             _metric(PHASE_CPU[phase], "cores", "lower", f"CPU of all brokers {when}")
             for phase, when in PEAK_PHASES.items()
@@ -154,11 +151,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unread_records", "records", "lower", "records unread when the consumers came back"),
         _metric("catch_up_s", "s", "lower", "time from there until they were no more behind than usual"),
         _metric("catch_up_records_per_s", "records/s", "higher", "what they read in that time"),
-        *(
-            _metric(f"end_to_end_{phase}_ms.{name}", "ms", "lower", f"{name} from send to receipt {when}")
-            for phase, when in PHASES.items()
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
+        *_latencies({f"end_to_end_{phase}_ms": f"from send to receipt {when}" for phase, when in PHASES.items()}),
         *(
             _metric(f"broker_cpu_{phase}_cores", "cores", "lower", f"CPU of all brokers {when}")
             for phase, when in PHASES.items()
