@@ -52,12 +52,13 @@ def boot_id() -> str:
 
 def look() -> Look:
     """Read the counters of this machine, and those of the network namespace that this process is in."""
+    periods = periods_of_groups()
     return Look(
         at=time.monotonic(),
         cores=[_busy(times) for times in psutil.cpu_times(percpu=True)],
         bytes_={name: (io.bytes_sent, io.bytes_recv) for name, io in psutil.net_io_counters(pernic=True).items()},
         segments=segments_of(SNMP.read_text()) if SNMP.exists() else (0, 0),
-        periods=periods(),
+        periods=(sum(every for every, _ in periods), sum(held for _, held in periods)),
     )
 
 
@@ -67,12 +68,6 @@ def periods_of_groups() -> list[tuple[int, int]]:
     Groups without a quota count none.
     """
     return [periods_of(path.read_text()) for path in _cpu_stats()]
-
-
-def periods() -> tuple[int, int]:
-    """The same of all these groups together."""
-    each = periods_of_groups()
-    return sum(every for every, _ in each), sum(held for _, held in each)
 
 
 @cache
