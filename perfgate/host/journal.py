@@ -45,10 +45,9 @@ class Machine(NamedTuple):
     device: str
 
     @classmethod
-    def of(cls, entry: Entry, here: Machine) -> Machine:
-        """The machine that a journal's first note names; an earlier version noted the host alone."""
-        number = entry.get("number", here.number)
-        return cls(str(entry["host"]), number, entry.get("boot", ""), entry.get("device", ""))
+    def of(cls, entry: Entry) -> Machine:
+        """The machine that a journal's first note names; what it does not name is not known."""
+        return cls(*(str(entry.get(name, "")) for name in cls._fields))
 
     def locks_count(self, here: Machine) -> bool:
         """Whether this machine's locks are seen from `here`, so that an owner there without its lock has ended.
@@ -290,8 +289,8 @@ def mark_of_this_process() -> str:
 
 def is_alive(mark: str) -> bool:
     """Whether the marked process lives; one of another machine or container counts as alive: it cannot be seen here."""
-    pid, started, host, *namespace = mark.split("@")  # an earlier version marked no namespace
-    if host != os.uname().nodename or (namespace and namespace != [str(PID_NAMESPACE.readlink())]):
+    pid, started, *place = mark.split("@")
+    if place != [os.uname().nodename, str(PID_NAMESPACE.readlink())]:
         return True
     return process_of(int(pid), float(started)) is not None
 

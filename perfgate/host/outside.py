@@ -20,17 +20,7 @@ from typing import Any
 
 import psutil
 
-from perfgate.host.journal import (
-    Entry,
-    Journal,
-    Machine,
-    Notes,
-    a_folder_that_works,
-    claimed,
-    journals,
-    lock_of,
-    process_of,
-)
+from perfgate.host.journal import Journal, Machine, Notes, a_folder_that_works, claimed, journals, lock_of, process_of
 from perfgate.host.session import run_in_session
 from perfgate.model import Settings
 from perfgate.model.changes import Commands
@@ -249,19 +239,17 @@ def _revert(notes: Notes, note: Callable[[str], None]) -> None:
     path = notes.path
     try:
         entry = notes.entries[0]
-        commands, run_id, host = Commands(**entry["commands"]), str(entry["run"]), str(entry["host"])
+        commands, run_id, folder = Commands(**entry["commands"]), str(entry["run"]), str(entry["folder"])
     except (IndexError, KeyError, TypeError):
         note(f"{path} cannot be read: see whether a change is still applied, then remove it")
         return
-    shown, codes = redacted(commands.revert), list[int]()
-    if not _has_ended(entry, notes.here):
+    shown, codes, owner = redacted(commands.revert), list[int](), Machine.of(entry)
+    if not owner.locks_count(notes.here):
         raise ConfigurationError(
-            f"run {run_id} of host {host} has left its change applied, or still runs there: the next start on "
-            f"that host reverts it; where there is no such host any more run {shown}, then "
-            f"remove {path}"
+            f"run {run_id} of host {owner.host} has left its change applied, or still runs there: the next start on "
+            f"that host reverts it; where there is no such host any more run {shown}, then remove {path}"
         )
-    stated = entry.get("folder")  # not by earlier versions
-    where = str(stated) if stated and Path(stated).is_dir() else None
+    where = folder if Path(folder).is_dir() else None
     try:
         _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
         run(commands, "revert", commands.revert, note=path, say=note, folder=where, ended=codes.append)
@@ -281,12 +269,6 @@ def _revert(notes: Notes, note: Callable[[str], None]) -> None:
             )
         raise
     _reverted(notes, run_id, shown, note)
-
-
-def _has_ended(entry: Entry, here: Machine) -> bool:
-    if "number" in entry:
-        return Machine.of(entry, here).locks_count(here)
-    return entry["host"] == here.host or entry.get("boot") == here.boot  # an earlier version noted no more
 
 
 def _reverted(notes: Notes, run_id: str, shown: str, note: Callable[[str], None]) -> None:

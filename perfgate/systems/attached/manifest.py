@@ -230,7 +230,7 @@ def read_leftover(notes: Notes | None) -> Leftover | None:
     for entry in notes.entries if notes else ():
         match entry:
             case {"run": run, "cluster": cluster, "host": _} if notes:
-                machine = Machine.of(entry, notes.here)
+                machine = Machine.of(entry)
                 target = entry.get("target", "")
                 left = left or Leftover(notes=notes, cluster_id=cluster, run_id=run, machine=machine, target=target)
             case _ if left:

@@ -151,7 +151,7 @@ def test_nothing_of_a_living_owner_is_undone_until_it_is_killed(tmp_path: Path) 
     with claimed(path) as notes:
         assert notes is not None
         assert outstanding(notes) == [1]
-        assert Machine.of(notes.entries[0], notes.here).locks_count(notes.here)
+        assert Machine.of(notes.entries[0]).locks_count(notes.here)
 
 
 def test_two_processes_do_not_undo_the_same(tmp_path: Path) -> None:

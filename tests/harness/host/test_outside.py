@@ -260,16 +260,6 @@ def test_a_note_that_cannot_be_removed_is_named(applied: Path, tmp_path: Path) -
     assert change.close() == (), "it is not reverted a second time"
 
 
-def test_a_note_of_an_earlier_version_is_reverted_too(applied: Path, tmp_path: Path) -> None:
-    note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
-    known = json.loads(note.read_text())
-    for later in ("folder", "number", "device"):
-        del known[later]
-    note.write_text(json.dumps(known))
-    revert_what_was_left(tmp_path / "state", lambda _: None)
-    assert not applied.exists()
-
-
 def test_a_living_runs_change_is_left_alone(make: Make, applied: Path, tmp_path: Path) -> None:
     living = make()
     living.change(())
