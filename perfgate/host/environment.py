@@ -64,27 +64,27 @@ def cpu_model(cpuinfo: str, machine: str) -> str:
     return next((next(iter(fields[name])) for name in NAMES if name in fields), machine)
 
 
-def of_checkout() -> bool:
+def of_checkout(root: Path = ROOT) -> bool:
     """Return whether the package lies in a checkout of this project, not in an environment, wherever that may lie."""
     try:
-        return NAMED in (ROOT / "pyproject.toml").read_text()
+        return NAMED in (root / "pyproject.toml").read_text()
     except OSError:
         return False
 
 
-def commit() -> str:
+def commit(root: Path = ROOT) -> str:
     """The checkout's commit; of an installed package its version, with a hash of its files.
 
     Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
     """
     try:
-        if of_checkout() and Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n")) == ROOT.resolve():
-            described = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
-            changes = _git("diff", "--no-ext-diff", "HEAD")
+        if of_checkout(root) and not _git(root, "rev-parse", "--show-cdup").strip():  # its top is no other one
+            described = _git(root, "describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
+            changes = _git(root, "diff", "--no-ext-diff", "HEAD")
             return f"{described}-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else described
     except (OSError, subprocess.SubprocessError):
         pass  # it was unpacked without its history, or git is not here
-    return f"{perfgate.__version__}-{_digest_of(ROOT / 'perfgate')}"
+    return f"{perfgate.__version__}-{_digest_of(root / 'perfgate')}"
 
 
 def _digest_of(package: Path) -> str:
@@ -94,15 +94,15 @@ def _digest_of(package: Path) -> str:
     return digest.hexdigest()[:8]
 
 
-def _git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=10, check=True)
+def _git(folder: Path, *arguments: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, timeout=10, check=True)
     return done.stdout
 
 
-def time_service() -> TimeService | None:
-    """What chrony says of the wall clock; None where there is none, or it does not answer within ANSWER_S."""
+def time_service(within_s: float = ANSWER_S) -> TimeService | None:
+    """What chrony says of the wall clock; None where there is none, or it does not answer in time."""
     try:
-        done = subprocess.run(CHRONY, capture_output=True, text=True, timeout=ANSWER_S, check=True)
+        done = subprocess.run(CHRONY, capture_output=True, text=True, timeout=within_s, check=True)
         return parse_tracking(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

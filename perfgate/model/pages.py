@@ -23,9 +23,9 @@ TITLES: Mapping[str, str] = {
 """By name, of the pages that messages name."""
 
 
-def page(name: str) -> str:
+def page(name: str, folder: Path = FOLDER) -> str:
     """Return how a message names a page: docs/targets.md, from here where it lies below, or its title."""
-    path, here = FOLDER / f"{name}.md", Path.cwd()
-    if not (path.is_file() and (FOLDER.parent / "pyproject.toml").is_file()):
+    path, here = folder / f"{name}.md", Path.cwd()
+    if not (path.is_file() and (folder.parent / "pyproject.toml").is_file()):
         return f'"{TITLES[name]}" in the documentation'
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -23,47 +23,44 @@ def repository(folder: Path) -> Path:
     return kept
 
 
-def test_further_edits_of_a_checkout_are_another_state_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_further_edits_of_a_checkout_are_another_state_of_it(tmp_path: Path) -> None:
     """Both were `-dirty`: a run that was interrupted could be continued by other code."""
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     kept = repository(tmp_path)
-    clean = environment.commit()
+    clean = environment.commit(tmp_path)
     assert len(clean) == 12
     states = []
     for text in ("a = 2\n", "a = 3\n", "a = 2\n"):
         kept.write_text(text)
-        states.append(environment.commit())
+        states.append(environment.commit(tmp_path))
     assert all(state.startswith(f"{clean}-dirty-") for state in states)
     assert states[0] != states[1]
     assert states[0] == states[2]
 
 
 def test_an_installed_package_is_its_version_and_files_whatever_repository_its_environment_lies_in(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     packages = tmp_path / ".venv" / "lib" / "site-packages"
     (packages / "perfgate" / "__pycache__").mkdir(parents=True)
     repository(tmp_path)
     (tmp_path / "pyproject.toml").write_text('name = "orders"\n')
-    monkeypatch.setattr(environment, "ROOT", packages)
     states = list[str]()
     for text in ("a = 1\n", "a = 2\n", "a = 1\n"):
         (packages / "perfgate" / "code.py").write_text(text)
         (packages / "perfgate" / "__pycache__" / f"{len(states)}.pyc").write_text("compiled")
-        states.append(environment.commit())
+        states.append(environment.commit(packages))
     assert all(re.fullmatch(rf"{re.escape(perfgate.__version__)}-[0-9a-f]{{8}}", state) for state in states)
     assert states[0] == states[2] != states[1], "a run is not continued by other code of the same version"
 
 
-def test_a_checkout_without_its_history_is_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_checkout_without_its_history_is_its_version(tmp_path: Path) -> None:
     """Unpacked below another repository, whose commit is none of it."""
     repository(tmp_path)
     unpacked = tmp_path / "tools" / "gate"
     unpacked.mkdir(parents=True)
     (unpacked / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    monkeypatch.setattr(environment, "ROOT", unpacked)
-    assert environment.commit().startswith(f"{perfgate.__version__}-")
+    assert environment.commit(unpacked).startswith(f"{perfgate.__version__}-")
 
 
 GRAVITON_2 = """processor\t: 0
@@ -188,9 +185,8 @@ def test_the_command_is_asked_within_a_bound(
     (tmp_path / "chronyc").write_text(f'#!/bin/sh\n[ "$*" = "-c tracking" ] || exit 2\n{script}\n')
     (tmp_path / "chronyc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(environment, "ANSWER_S", 1.0 if script.startswith("exec") else 30.0)
     began = time.monotonic()
-    assert (environment.time_service() is not None) == told
+    assert (environment.time_service(1.0 if script.startswith("exec") else 30.0) is not None) == told
     assert time.monotonic() - began < 30
 
 

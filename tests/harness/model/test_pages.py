@@ -21,8 +21,7 @@ def test_a_page_is_named_by_its_path_where_it_is(monkeypatch: pytest.MonkeyPatch
     assert pages.page("targets") == str(ROOT / "docs" / "targets.md")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "targets.md").write_text("# Of another package\n")
-    monkeypatch.setattr(pages, "FOLDER", tmp_path / "docs")
-    assert pages.page("targets") == '"Your own brokers, and other targets" in the documentation'
+    assert pages.page("targets", tmp_path / "docs") == '"Your own brokers, and other targets" in the documentation'
 
 
 def test_no_message_names_a_page_that_a_wheel_lacks() -> None:
