@@ -82,7 +82,7 @@ def have_images(images: Iterable[str], say: Callable[[str], None], *, option: st
         except docker.errors.ImageNotFound:
             say(f"{image}: pulling it, once")
             try:
-                engine.images.pull(*_repository_and_tag(image))
+                engine.images.pull(image)
             except DockerErrors as error:
                 raise ConfigurationError(
                     f"image {image} is not on this machine and cannot be pulled: {words_of(error)}; "
@@ -109,7 +109,3 @@ def remove_leftovers(engine: docker.DockerClient) -> list[str]:
                 removed.append(str(network.name))
     return removed
 
-
-def _repository_and_tag(image: str) -> tuple[str, str | None]:
-    repository, colon, tag = image.rpartition(":")
-    return (repository, tag) if colon and "/" not in tag else (image, "latest")
