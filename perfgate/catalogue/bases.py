@@ -113,7 +113,6 @@ TOPICS = replace(
     PACED,
     name="topics",
     summary="records on a fixed schedule over several topics, three replicas, acks=-1",
-    topic=TopicSpec(partitions=3, replication_factor=3),
 )
 
 # A neighbour that writes as much as brokers of two cores take beside the paced load, in large batches; its cap keeps it

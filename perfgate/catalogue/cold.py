@@ -22,7 +22,7 @@ MOVES = {"remote.storage.enable": "true", "segment.bytes": 4 * MIB, "local.reten
 
 
 def read(family: str, name: str, summary: str, kind: str, topic: Mapping[str, object] | None = None) -> FaultScenario:
-    """Return a row of a minute's records that are read at once: five rounds, since two of each cannot be compared."""
+    """Return a scenario of a minute's records that are read at once: five rounds, since two cannot be compared."""
     one = away(name, summary)
     return replace(
         one,

@@ -33,13 +33,11 @@ SAFE = settings(
         "queue.buffering.max.kbytes": 512 * KIB,
     }
 )
-
-
 ALONG = Consumers(membership="assigned")
 
 
 def group(**config: object) -> Consumers:
-    """Return a group of three members that is told of a dead one after 6 s."""
+    """Return a group of three members that learns of a dead one after 6 s."""
     return Consumers(
         membership="group", processes=3, config=settings({name.replace("_", "."): v for name, v in config.items()})
     )
@@ -61,7 +59,7 @@ def row(
     also: tuple[str, ...] = (),
     tier: TierName = "nightly",
 ) -> FaultScenario:
-    """Return a row of this family, with what differs from the others; `also`: other families that it belongs to."""
+    """Return a scenario of this family, with what differs from the others; `also`: others that it belongs to."""
     return FaultScenario(
         name=name,
         summary=summary,
@@ -85,7 +83,7 @@ def row(
 
 
 def shared(name: str, summary: str) -> FaultScenario:
-    """Return a row whose records are locked for 2 s for the member of a share group that is given them."""
+    """Return a scenario whose records are locked for 2 s for the member of a share group that is given them."""
     one = row(
         name,
         summary,
@@ -146,17 +144,14 @@ ROWS = (
         repeats=3,
         producer={"acks": 1, "enable.idempotence": "false", "linger.ms": 0},
     ),
-    row(
-        "kill-leader-lag-10s",
-        "replicas fall out of sync after 10 s instead of 30",
-        "kill-leader",
-        broker={"replica.lag.time.max.ms": 10_000},
-    ),
-    row(
-        "kill-leader-lag-60s",
-        "replicas fall out of sync after 60 s instead of 30",
-        "kill-leader",
-        broker={"replica.lag.time.max.ms": 60_000},
+    *(
+        row(
+            f"kill-leader-lag-{seconds}s",
+            f"replicas fall out of sync after {seconds} s instead of 30",
+            "kill-leader",
+            broker={"replica.lag.time.max.ms": 1_000 * seconds},
+        )
+        for seconds in (10, 60)
     ),
     row(
         "kill-leader-session-3s",
@@ -164,23 +159,14 @@ ROWS = (
         "kill-leader",
         broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000},
     ),
-    row(
-        "kill-leader-request-3s",
-        "requests time out after 3 s",
-        "kill-leader",
-        producer={"request.timeout.ms": 3_000, "socket.timeout.ms": 3_000},
-    ),
-    row(
-        "kill-leader-request-5s",
-        "requests time out after 5 s",
-        "kill-leader",
-        producer={"request.timeout.ms": 5_000, "socket.timeout.ms": 5_000},
-    ),
-    row(
-        "kill-leader-request-10s",
-        "requests time out after 10 s",
-        "kill-leader",
-        producer={"request.timeout.ms": 10_000, "socket.timeout.ms": 10_000},
+    *(
+        row(
+            f"kill-leader-request-{seconds}s",
+            f"requests time out after {seconds} s",
+            "kill-leader",
+            producer={"request.timeout.ms": 1_000 * seconds, "socket.timeout.ms": 1_000 * seconds},
+        )
+        for seconds in (3, 5, 10)
     ),
     row(
         "consumer-kill-eager",
@@ -236,7 +222,7 @@ ROWS = (
 
 
 def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
-    """Return a row whose consumers stay away for a minute: 180,000 records then wait for them, 176 MiB."""
+    """Return a scenario whose consumers stay away for a minute: 180,000 records then wait for them, 176 MiB."""
     one = row(name, summary, "consumers-away", hold_s=60, consumers=replace(ALONG, groups=groups))
     return replace(
         one,
@@ -249,7 +235,7 @@ def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
 
 
 def going_on(name: str, minutes: int, tier: TierName) -> FaultScenario:
-    """Return a row in which the load goes on for so long and nothing is done to it."""
+    """Return a scenario in which the load goes on for these minutes and nothing is done to it."""
     one = row(name, f"{minutes} min of 600 records/s: do latency, CPU or memory grow?", "time", hold_s=60 * minutes)
     # All of it is read in the end; on real brokers topics are kept for an hour where a scenario does not say.
     kept = {"retention.ms": 2 * 60_000 * minutes} if minutes > 30 else {}

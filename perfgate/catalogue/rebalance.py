@@ -1,6 +1,6 @@
 """Rebalances: members of a consumer group come and go; what that costs those who read, by protocol and assignment.
 
-Three members on six partitions, 100 records/s each, paced; nothing is done to the brokers, which all rows share.
+Three members on six partitions, 100 records/s each, paced; nothing is done to the brokers, which all scenarios share.
 """
 
 from dataclasses import replace
@@ -18,56 +18,45 @@ EAGER = {"partition.assignment.strategy": "range"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 BY_BROKERS = {"group.protocol": "consumer"}
 STATIC = {"group.instance.id": "instance"}
+ROLLING = "rolling-application"
 
 
-def moved(
-    name: str,
-    summary: str,
-    kind: str,
-    config: dict[str, str],
-    *,
-    hold_s: float = HELD_S,
-    tier: TierName = "full",
-) -> FaultScenario:
-    """Return a row in which this is done to members with these settings."""
+def moved(name: str, summary: str, kind: str, config: dict[str, str], *, tier: TierName = "full") -> FaultScenario:
+    """Return a scenario in which this is done to members with these settings."""
     session = {"session.timeout.ms": 6_000} if config == COOPERATIVE else {}
     consumers = Consumers(membership="group", processes=MEMBERS, config=settings({**config, **session}))
+    hold_s = AWAY_S if kind == ROLLING else HELD_S
     one = row(name, summary, kind, hold_s=hold_s, repeats=2, consumers=consumers)
     factor = settings({"fault": kind, **config})
     return replace(one, families=(NAME,), tier=tier, factor=factor, cluster=ClusterSpec())
 
 
-ROLLING = "rolling-application"
 ROWS = (
     moved(
         ROLLING,
         "each instance of an application is restarted in turn; the brokers share out (KIP-848)",
         ROLLING,
         BY_BROKERS,
-        hold_s=AWAY_S,
         tier="nightly",
     ),
-    moved("rolling-application-eager", "the same; its group stops and shares out anew", ROLLING, EAGER, hold_s=AWAY_S),
+    moved("rolling-application-eager", "the same; its group stops and shares out anew", ROLLING, EAGER),
     moved(
         "rolling-application-cooperative",
         "the same; partitions that stay where they are are read on",
         ROLLING,
         COOPERATIVE,
-        hold_s=AWAY_S,
     ),
     moved(
         "rolling-application-static",
         "the same of static members: the others learn nothing of a restart",
         ROLLING,
         {**EAGER, **STATIC},
-        hold_s=AWAY_S,
     ),
     moved(
         "rolling-application-static-brokers",
         "the same of static members, to whom the brokers share out",
         ROLLING,
         {**BY_BROKERS, **STATIC},
-        hold_s=AWAY_S,
     ),
     moved("member-leaves", "a member closes for good; the brokers share out (KIP-848)", "member-leave", BY_BROKERS),
     moved("member-leaves-eager", "the same; its group stops and shares out anew", "member-leave", EAGER),
