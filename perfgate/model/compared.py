@@ -141,12 +141,10 @@ class Comparison:
     """Smaller plans, rising, that ended undecided before other scenarios left time over."""
 
     def recorded_of(self, metric: str) -> RecordedPairs | None:
-        """Return the recorded pairs of this metric, where there are any."""
         return next((one for one in self.recorded if one.metric == metric), None)
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario as declared."""
         return self.baseline.scenario
 
     @property

@@ -196,7 +196,6 @@ class Scene:
 
     @property
     def holders(self) -> list[int]:
-        """The ids of the brokers that hold the topic."""
         return sorted({broker for ids in self.watch.last.replicas for broker in ids})
 
     def hold(self, seconds: float | None = None) -> None:
@@ -270,7 +269,6 @@ class Fault:
 
     @property
     def about(self) -> FaultKind:
-        """What is known of its kind."""
         return FAULTS[self.kind]
 
 

@@ -55,7 +55,6 @@ REDUCED = 4_096
 
 
 def of_counts(counts: Whole) -> HdrHistogram:
-    """Return the histogram with these counts, one per bucket."""
     histogram = empty()
     np.frombuffer(histogram.counts, np.int64)[:] = counts
     used = np.flatnonzero(counts)
@@ -96,12 +95,10 @@ class LatencyRecorder:
         return self._negative
 
     def counts(self) -> Whole:
-        """Return the count of each bucket so far."""
         self._flush()
         return self._counts.copy()
 
     def histogram(self) -> HdrHistogram:
-        """Return everything recorded so far."""
         return of_counts(self.counts())
 
     def by_partition(self) -> list[int]:

@@ -34,7 +34,6 @@ class Shape:
 
     @property
     def seconds(self) -> float:
-        """How long it lasts."""
         return self.points[-1][0]
 
     @property

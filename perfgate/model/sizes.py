@@ -55,7 +55,6 @@ class Sizes:
 
     @property
     def largest(self) -> int:
-        """The largest length."""
         return self.lengths[-1]
 
     @cached_property
