@@ -63,17 +63,6 @@ class Shape:
         edges = {"before": (0.0, min(at)), "peak": (min(at), max(at)), "after": (max(at), self.seconds)}
         return {name: (begin, end) for name, (begin, end) in edges.items() if end > begin}
 
-    def records_by(self, moment: float) -> float:
-        """Return how many records are due from its begin until this moment (s)."""
-        return area([*(one for one in self.points if one[0] <= moment), (moment, self.rate_at(moment))])
-
-    def rate_at(self, moment: float) -> float:
-        """Return the rate at this moment (s), after a jump there; beyond its ends those of its ends."""
-        for (s, a), (e, b) in pairwise(self.points):
-            if moment < e:
-                return a if moment <= s else a + (b - a) * (moment - s) / (e - s)
-        return self.points[-1][1]
-
     def at_mean(self, rate: float) -> Shape:
         """Return the shape with all rates changed in proportion, so that their mean is this."""
         return replace(self, points=tuple((moment, one * rate / self.mean) for moment, one in self.points))

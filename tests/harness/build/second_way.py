@@ -13,6 +13,7 @@ import numpy.typing as npt
 from perfgate.load.history import OUTCOME, SEND, outcomes_path, read_journal, sends_path
 from perfgate.model.load import TICK_S
 from perfgate.model.shape import Shape
+from tests.harness.build.shapes import rate_at
 
 SLICE_S = 0.001
 APART = 3
@@ -47,9 +48,9 @@ class Recorded:
 
 def recorded(folder: Path, producers: int, shape: Shape, start: float, opens: float) -> Recorded:
     """Return what the journals in `folder` say of a load that began at `start`, whose window opened at `opens`."""
-    first = shape.rate_at(0.0)
+    first = rate_at(shape, 0.0)
     grid = np.arange(0.0, shape.seconds + SLICE_S / 2, SLICE_S)
-    rates = np.array([shape.rate_at(moment + SLICE_S / 2) for moment in grid[:-1].tolist()])
+    rates = np.array([rate_at(shape, moment + SLICE_S / 2) for moment in grid[:-1].tolist()])
     sums = (opens - start) * first + np.concatenate(([0.0], np.cumsum(rates * SLICE_S)))
     due, heard, acked = [], [], []
     for number in range(producers):

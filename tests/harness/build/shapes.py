@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,12 +12,25 @@ from perfgate.measure.validity import not_sustained, round_flaws
 from perfgate.model import Load, Round
 from perfgate.model.histogram import COARSE_BITS, COARSE_BUCKETS, bucket_of
 from perfgate.model.load import TICK_S, LoadResult, OverTime
-from perfgate.model.shape import Shape, read_shape
+from perfgate.model.shape import Shape, area, read_shape
 from tests.harness.build.loads import load_result, sent
 from tests.harness.build.rounds import accounting, histogram
 
 SPIKE = read_shape("load.shape", "spike:base=200,peak=1000,seconds=10,period=40")
 SPIKED = Load(kind="shaped", rate=SPIKE.mean, shape=SPIKE)
+
+
+def rate_at(shape: Shape, moment: float) -> float:
+    """Return the rate at this moment (s), after a jump there; beyond its ends those of its ends."""
+    for (s, a), (e, b) in pairwise(shape.points):
+        if moment < e:
+            return a if moment <= s else a + (b - a) * (moment - s) / (e - s)
+    return shape.points[-1][1]
+
+
+def records_by(shape: Shape, moment: float) -> float:
+    """Return how many records are due from its begin until this moment (s)."""
+    return area([*(one for one in shape.points if one[0] <= moment), (moment, rate_at(shape, moment))])
 
 
 def over_time(
@@ -31,13 +45,13 @@ def over_time(
     ticks = np.arange(round(shape.seconds / TICK_S) + 1) * TICK_S
 
     def counts(by: Callable[[float], float]) -> list[int]:
-        sums = [int(shape.records_by(min(max(0.0, by(at)), shape.seconds))) for at in ticks.tolist()]
-        return [*np.diff(sums).tolist(), int(shape.records_by(shape.seconds)) - sums[-1]]
+        sums = [int(records_by(shape, min(max(0.0, by(at)), shape.seconds))) for at in ticks.tolist()]
+        return [*np.diff(sums).tolist(), int(records_by(shape, shape.seconds)) - sums[-1]]
 
     latency = np.zeros((int(shape.seconds), COARSE_BUCKETS), np.int64)
     for second in range(len(latency)):
         bucket = bucket_of(np.array([int(p99_ms(second) * 1e3)]), COARSE_BITS)[0]
-        latency[second, bucket] = int(shape.records_by(second + 1) - shape.records_by(second))
+        latency[second, bucket] = int(records_by(shape, second + 1) - records_by(shape, second))
     phases = {
         name: histogram([p99_ms(second) / 1e3 for second in range(int(begin), int(end))])
         for name, (begin, end) in shape.phases.items()

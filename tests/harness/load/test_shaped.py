@@ -22,6 +22,7 @@ from perfgate.model.metrics import OWED, PHASE_LATENCY
 from perfgate.model.shape import Shape, area, read_shape
 from perfgate.systems.kafka.load.clib import MESSAGE
 from tests.harness.build.second_way import recorded
+from tests.harness.build.shapes import rate_at, records_by
 
 START, OPENS, APART = 100.0, 102.5, 3
 RATES = st.floats(0.5, 20_000)
@@ -71,7 +72,7 @@ def test_the_records_of_a_shape_are_its_area() -> None:
     shape = read_shape("load.shape", "spike:base=100,peak=500,seconds=10,period=40")
     schedule = ShapedSchedule(0.0, 0.0, shape.points, 0, 1)
     assert [schedule.due_by(at) - 1 for at in (7.5, 17.5, 40)] == [750, 5750, 8000]
-    assert [shape.records_by(at) for at in (7.5, 17.5, 40)] == [750, 5750, 8000]
+    assert [records_by(shape, at) for at in (7.5, 17.5, 40)] == [750, 5750, 8000]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, m
         outcomes = Outcomes(spec, number, window, client, 1 << 16)
         schedule = ShapedSchedule(START, OPENS, shape.points, number, of)
         due = schedule.due(np.arange(schedule.due_by(window.closes - 1e-9), dtype=np.uint64))
-        rates = np.array([shape.rate_at(at - OPENS) for at in due.tolist()])
+        rates = np.array([rate_at(shape, at - OPENS) for at in due.tolist()])
         latency = random.lognormal(-7.0, 0.7, len(due)) * (1 + rates / 100)
         for first in range(0, len(due), 50):
             part = slice(first, first + 50)

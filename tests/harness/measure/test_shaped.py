@@ -13,7 +13,7 @@ from perfgate.measure.shaped import cores, not_reached, shape_figures
 from perfgate.model import AS_USUAL, Change, Comparison
 from tests.harness.build.comparing import comparing
 from tests.harness.build.rounds import histogram, scenario
-from tests.harness.build.shapes import SPIKE, SPIKED, over_time, shaped_round
+from tests.harness.build.shapes import SPIKE, SPIKED, over_time, records_by, shaped_round
 
 PEAK_BEGINS, PEAK_ENDS = SPIKE.phases["peak"]
 
@@ -61,7 +61,7 @@ def test_what_was_owed_at_most_is_what_was_due_and_not_acknowledged() -> None:
     assert figures.offered[5] == pytest.approx(200, abs=1)
     assert figures.offered[7] == pytest.approx(600, abs=1)
     assert figures.achieved[10:13] == pytest.approx((0, 0, 3000), abs=4)
-    assert sum(figures.offered) == pytest.approx(SPIKE.records_by(40), abs=2)
+    assert sum(figures.offered) == pytest.approx(records_by(SPIKE, 40), abs=2)
 
 
 def test_what_was_not_counted_since_the_window_was_not_known_is_not_owed() -> None:

@@ -12,6 +12,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.loads.shaped import Shaped
 from perfgate.model.shape import read_shape
 from tests.harness.build import scenario
+from tests.harness.build.shapes import rate_at, records_by
 from tests.harness.run_gate import ROOT
 
 SPIKE = "spike:base=1000,peak=5000,seconds=10,period=40"
@@ -49,7 +50,7 @@ def test_points_of_a_file_are_compressed_into_the_seconds_asked_for(tmp_path: Pa
     (tmp_path / "day.csv").write_text("seconds,rate\n0,100\n43200,500\n86400,100\n")
     shape = read_shape("load.shape", f"csv:{tmp_path / 'day.csv'},seconds=60")
     assert shape.points == ((0, 100), (30, 500), (60, 100))
-    assert (shape.rate_at(15), shape.records_by(30)) == (300, 9000)
+    assert (rate_at(shape, 15), records_by(shape, 30)) == (300, 9000)
 
 
 @pytest.mark.parametrize("text", ["\ufeff0,100\n30,500\n60,100", "1e3,100\n1030,500\n1060,100"], ids=["mark", "1e3"])
