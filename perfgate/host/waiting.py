@@ -65,15 +65,13 @@ def wait_while_it_progresses(
     *,
     logged: Callable[[], Hashable],
     check: Callable[[], None],
-    silence_s: float = SILENCE_S,
-    hang_s: float = HANG_S,
     now: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until nothing is `missing` any more (it returns what is, in words).
 
-    Another answer and a log that grew are progress. Raises TimeoutError with the last of it after `silence_s` without
-    any, or `hang_s` in all; and whatever `check` raises, at once.
+    Another answer and a log that grew are progress. Raises TimeoutError with the last of it after SILENCE_S without
+    any, or HANG_S in all; and whatever `check` raises, at once.
     """
     begin = progressed = looked = now()
     seen, answer, progress = logged(), "no answer yet", "none"
@@ -89,8 +87,8 @@ def wait_while_it_progresses(
             if latest != seen:
                 seen, progressed, progress = latest, now(), "new log lines"
         waited, silent = now() - begin, now() - progressed
-        if silent >= silence_s or waited >= hang_s:
-            bound = f"no progress for {silent:.0f} s" if silent >= silence_s else f"the bound is {hang_s:.0f} s"
+        if silent >= SILENCE_S or waited >= HANG_S:
+            bound = f"no progress for {silent:.0f} s" if silent >= SILENCE_S else f"the bound is {HANG_S:.0f} s"
             raise TimeoutError(
                 f"after {waited:.0f} s: {bound} (last answer: {answer}; last progress: {progress}, {silent:.0f} s ago)"
             )
