@@ -13,20 +13,31 @@ Whose = Literal["brokers", "load", "machine", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Doubt:
-    """One reason for doubt, and what of a loss it explains.
+class Part:
+    """What a flaw explains of a loss: a factor (None: everything) and besides so many units of the metric.
 
-    `kind` groups what has the same cause: of several doubts of a kind the largest counts. `whose` doing it is. It may
-    have made the `metrics` (beginnings of their names; empty: all) worse by a `factor`, and besides by `offset`, in the
-    metric's unit. A factor of None explains everything: a load that was never made, by no fault of the brokers.
+    Of these `metrics` (beginnings of names; empty: of those of the flaw).
+    """
+
+    factor: Annotated[float, Ge(1)] | None = 1.0
+    offset: Annotated[float, Ge(0)] = 0.0
+    metrics: tuple[str, ...] = ()
+
+
+NOTHING, EVERYTHING = (Part(),), (Part(factor=None),)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doubt(Part):
+    """One reason for doubt, and by what it may have made the `metrics` (empty: all) worse.
+
+    `kind` groups what has the same cause: of several doubts of a kind the largest counts. `whose` doing it is. A factor
+    of None explains everything: a load that was never made, by no fault of the brokers.
     """
 
     kind: str
     whose: Whose
     text: str
-    factor: Annotated[float, Ge(1)] | None = 1.0
-    offset: Annotated[float, Ge(0)] = 0.0
-    metrics: tuple[str, ...] = ()
 
     def touches(self, metric: str) -> bool:
         """Return whether it casts doubt on this metric."""
@@ -57,21 +68,6 @@ def excused(value: float, sign: int, doubts: Sequence[Doubt], metric: str) -> fl
     if sign > 0:
         return (value + offset) * factor if factor < math.inf else math.inf
     return max(0.0, value - offset) / factor
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """What a flaw explains of a loss: a factor (None: everything) and besides so many units of the metric.
-
-    Of these `metrics` (beginnings of names; empty: of those of the flaw).
-    """
-
-    factor: Annotated[float, Ge(1)] | None = 1.0
-    offset: Annotated[float, Ge(0)] = 0.0
-    metrics: tuple[str, ...] = ()
-
-
-NOTHING, EVERYTHING = (Part(),), (Part(factor=None),)
 
 
 @dataclass(frozen=True, slots=True)
