@@ -1,7 +1,7 @@
 """Failover: what the loss of a broker costs, and whether a record is lost with it.
 
 Three brokers with their controllers apart, so that a killed broker takes no vote of the quorum along; 6 partitions of
-3 replicas; 100 records/s per partition, paced and sent every 20 ms: gaps longer than some 40 ms can be told.
+3 replicas; 100 records/s per partition, paced and sent every 20 ms: gaps longer than some 40 ms are seen.
 """
 
 from dataclasses import replace

@@ -47,13 +47,13 @@ at the cap it is CPU for each record and latency that are compared."""
 
 
 def of_size(record_bytes: int) -> dict[str, object]:
-    """Return records of this size, offered at no more than so many bytes per second whatever their size."""
+    """Return records of this size, offered at no more than BYTES_PER_S whatever their size."""
     most = SMALL_PER_S if record_bytes < SMALL_BYTES else BYTES_PER_S
     return {"record.bytes": record_bytes, "load.rate": min(most, BYTES_PER_S // record_bytes)}
 
 
 def of_sizes(sizes: str) -> dict[str, object]:
-    """Return records of these sizes, offered at no more than so many bytes per second."""
+    """Return records of these sizes, offered at no more than BYTES_PER_S."""
     return {"record.sizes": sizes, "load.rate": BYTES_PER_S // read_sizes("record.sizes", sizes).mean}
 
 

@@ -1,7 +1,7 @@
 """Failover of Pulsar: what the loss of a broker, a bookie or the metadata store costs, and whether a record is lost.
 
 Three brokers, three bookies, one metadata store; 6 partitions of quorums 3/3/2; 100 messages/s per partition, paced and
-sent every 20 ms, as on Kafka: gaps longer than some 40 ms can be told. Brokers drop what a producer sends again.
+sent every 20 ms, as on Kafka: gaps longer than some 40 ms are seen. Brokers drop what a producer sends again.
 """
 
 from perfgate.model import (

@@ -60,7 +60,7 @@ def refuse_elsewhere(base_url: str) -> None:
 def check_room(needed_bytes: float, note: Callable[[str], None]) -> None:
     """Raise ConfigurationError when the engine's folder on this machine has too little room.
 
-    Leftovers of a killed run are removed before, which `note` is told: they may fill that folder.
+    Leftovers of a killed run are removed before, which goes to `note`: they may fill that folder.
     """
     engine = docker_engine()
     for what in remove_leftovers(engine):

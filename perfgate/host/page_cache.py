@@ -1,4 +1,4 @@
-"""The kernel's page cache of files: drop them from it, and tell how much of them is in it."""
+"""The kernel's page cache of files: drop them from it, and measure how much of them is in it."""
 
 from __future__ import annotations
 

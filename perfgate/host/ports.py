@@ -58,7 +58,7 @@ def is_this_machine(host: str) -> bool:
     """Whether a name or an address stands for addresses of this machine's own interfaces alone.
 
     False for a name that cannot be resolved. Addresses in another network namespace of this machine, such as those of
-    its containers, cannot be told from those of other machines.
+    its containers, cannot be distinguished from those of other machines.
     """
     try:
         meant = {_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
@@ -99,7 +99,7 @@ def connect_ms(host: str, port: int) -> float:
 
 
 def read_whole(connection: socket.socket, count: int) -> bytes:
-    """Return so many bytes of an answer. Raises ConnectionError where the broker ends the connection before."""
+    """Return `count` bytes of an answer. Raises ConnectionError where the broker ends the connection before."""
     data = b""
     while len(data) < count:
         chunk = connection.recv(count - len(data))

@@ -62,7 +62,7 @@ class Deciding:
     margin: float = SAME_WITHIN
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why these metrics tell nothing of the scenario, or None when they do."""
+        """Return why these metrics say nothing of the scenario, or None when they do."""
         for name in self.metrics:
             if why := scenario.load.cannot_decide(name):
                 return f"{name} cannot decide: {why}"

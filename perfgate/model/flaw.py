@@ -14,7 +14,7 @@ Whose = Literal["brokers", "load", "machine", "unknown"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What a flaw explains of a loss: a factor (None: everything) and besides so many units of the metric.
+    """What a flaw explains of a loss: a factor (None: everything) and besides an offset in units of the metric.
 
     Of these `metrics` (beginnings of names; empty: of those of the flaw).
     """

@@ -46,7 +46,7 @@ class Published:
     metric: str
     value: float
     differs: str = ""
-    """What its settings differ in from the scenario's, so far as the source tells them."""
+    """What its settings differ in from the scenario's, as far as the source states them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +147,7 @@ class MoreHosts:
     """What one load host more made of a load that is not paced: its rate on all `hosts` over that on `fewer_hosts`.
 
     `saturated`: it rose by more than `at_most` times, so that generators were the limit; `confirmed`: it did not;
-    `unknown`: that cannot be told. Values and intervals are None where they were not measured.
+    `unknown`: that cannot be decided. Values and intervals are None where they were not measured.
     """
 
     finding: Finding
@@ -198,7 +198,7 @@ class Effect(enum.Enum):
     SAME = "SAME"
     """The 95 % interval lies within the margin either way."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """The budget is spent, and neither can be told."""
+    """The budget is spent, and none of the others is certain."""
     INVALID = "INVALID"
     """A load was not valid; the reason says which side."""
 

@@ -16,7 +16,7 @@ from perfgate.model.metrics import Amount, Count
 FEWEST_READINGS = 3
 """So many canary readings are taken before a cluster starts."""
 NO_USAGE = "the target file states no [prometheus]"
-"""Why all that is `untold` of real brokers is, where nobody was named to tell it."""
+"""Why all that is `untold` of real brokers is missing, where no source is named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ class HostReport:
     """What one load host did in one round's window, and its clock against that of the machine the run is on.
 
     `done_in_window`: records acknowledged, or received where nothing is sent, by `done_by` of its `processes` (None:
-    not told, as in runs of earlier versions); `latency_histogram` of its producers.
+    unknown, as in runs of earlier versions); `latency_histogram` of its producers.
     `clock_ahead_ms` at the start, give or take `clock_bound_ms`; times that were translated by it were wrong by
     `clock_off_by_ms` at most, the round over. `started_late_ms`: how long after the agreed moment the last of its
     clients began. `busiest_thread_cores` of its generators; `pushback_share` of the window, of its average producer;
@@ -163,7 +163,7 @@ class Failover:
     how many records of each kind of fault there were, and `findings` names the first. `seconds`: the timeline, from its
     first second on: per partition the records acknowledged, the p99 of all (ms; None: nothing was). `unread`: the
     records that consumers who stayed away, or came and went, had not been given, at the end of each such second; else
-    empty. `session_s`: how long real brokers wait for a silent one, as they tell (0: they do not); None where that is
+    empty. `session_s`: how long real brokers wait for a silent one, as they report (0: they do not); None where that is
     as the scenario has it.
     """
 
@@ -269,12 +269,12 @@ class Round:
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
     `untold`: which of the brokers' CPU, memory, disk and network are not among the metrics, and why.
     `broker_cpu_over_time`: by broker id, pairs of the moment at which a part of the window ends (s since it opened) and
-    the cores used in it; empty where its source cannot tell.
+    the cores used in it; empty where its source has no such figures.
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
-    `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
+    `partitions`: of each, in their order; empty where there are more than 100, or the driver does not know.
     `beside`: the loads at the same time. `topics`: of several those that differ from the others by more than chance.
-    `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
+    `growth`: the rate in the second half of the window over that in the first, where the driver knows it; else 1.
     `shape`: of a shaped load what came of it over time.
     `lag_over_time`: of consumers that work, pairs of s since the window opened and records not worked off.
     """
@@ -352,7 +352,7 @@ class CanaryReading:
     `deflate_mib_per_s`: MiB of text that all cores compress in a second; `loopback_per_s`: round trips over TCP.
 
     `pressure`: share of that time in which some task waited for a processor; `steal`: share of the processors' time
-    that the host took. Both 0 where Linux does not tell. `brokers`: share of it that the suite's
+    that the host took. Both 0 where Linux does not report it. `brokers`: share of it that the suite's
     own brokers used, in the worse of the two loads. `others`: share of it that processes used which are neither the
     run's own nor its brokers; `busiest`: the name of the one that used most. `deflate_mib_per_cpu_s`: MiB compressed
     in a second of the processors' own time; None in recordings without it.

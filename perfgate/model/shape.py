@@ -19,7 +19,7 @@ LONGEST_S = 900.0
 """The p99 is kept second by second: each second more is memory in every generator process."""
 LEAST_RATE, MOST_RATE = 0.01, 1e9
 WAVE_POINTS = 32
-"""Straight lines between so many points of a cosine are off by less than 0.5 % of its height."""
+"""Straight lines between this many points of a cosine are off by less than 0.5 % of its height."""
 MOST_POINTS = 10_000
 BEFORE_SHARE = 0.25
 """Of a spike's period without its peak this share comes before it: the time after it has to show that p99 is back."""

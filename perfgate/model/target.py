@@ -123,7 +123,7 @@ class TopicKeeper(Protocol):
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
         """Create the topics and wait until they can be written to. Raises TopicRefusedError.
 
-        `progress` is told in words how far it is, where there are several.
+        `progress` is given in words how far it is, where there are several.
         """
 
     def reuse(self, name: str, spec: TopicSpec) -> None:
