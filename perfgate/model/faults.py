@@ -111,8 +111,7 @@ class FaultKind:
     catch up. `redelivers`: a share group's records are delivered again, and each is still accepted once. `harmless`:
     nothing is done, so that real brokers need no permission for it, and what time alone makes worse is judged.
     `drops_cache`: the brokers' logs are dropped from the page cache. `tiered`: they have to lie in a remote tier.
-    `prepared`: brokers are touched before the first
-    mark already. `elects_controller`: another one has to take over.
+    `prepared`: brokers are touched before the first mark already. `elects_controller`: another one has to take over.
     """
 
     name: str

@@ -352,10 +352,10 @@ class CanaryReading:
     `deflate_mib_per_s`: MiB of text that all cores compress in a second; `loopback_per_s`: round trips over TCP.
 
     `pressure`: share of that time in which some task waited for a processor; `steal`: share of the processors' time
-    that the host took. Both 0 where Linux does not report it. `brokers`: share of it that the suite's
-    own brokers used, in the worse of the two loads. `others`: share of it that processes used which are neither the
-    run's own nor its brokers; `busiest`: the name of the one that used most. `deflate_mib_per_cpu_s`: MiB compressed
-    in a second of the processors' own time; None in recordings without it.
+    that the host took. Both 0 where Linux does not report it. `brokers`: share of it that the suite's own brokers used,
+    in the worse of the two loads. `others`: share of it that processes used which are neither the run's own nor its
+    brokers; `busiest`: the name of the one that used most. `deflate_mib_per_cpu_s`: MiB compressed in a second of the
+    processors' own time; None in recordings without it.
     """
 
     deflate_mib_per_s: float
@@ -373,14 +373,12 @@ class Measurement:
     """All rounds of one scenario on one cluster. `latency_basis`: the moment from which latencies count.
 
     `discarded` holds rounds that the generator itself limited, or in which brokers were late, and that were measured
-    again. `warm_up` holds rounds
-    that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
-    `rounds` themselves, with the figures, when it did not end. `enough` says that fewer rounds than the tier's were,
-    because all that is claimed is kept by far. `rtt_ms` is the round
-    trip of one request by link name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without
-    the last of the load hosts and what ran on it (--confirm-with-more-hosts). `canary`: readings before, between and
-    after them.
-    `by_hand`: the official command that makes the same load.
+    again. `warm_up` holds rounds that are not judged because brokers were still warming up, which later rounds showed;
+    `warming` says so of `rounds` themselves, with the figures, when it did not end. `enough` says that fewer rounds
+    than the tier's were, because all that is claimed is kept by far. `rtt_ms` is the round trip of one request by link
+    name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without the last of the load hosts
+    and what ran on it (--confirm-with-more-hosts). `canary`: readings before, between and after them. `by_hand`: the
+    official command that makes the same load.
     """
 
     scenario: Scenario
