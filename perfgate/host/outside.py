@@ -240,9 +240,11 @@ def _revert(notes: Notes, note: Callable[[str], None]) -> None:
     try:
         entry = notes.entries[0]
         commands, run_id, folder = Commands(**entry["commands"]), str(entry["run"]), str(entry["folder"])
-    except (IndexError, KeyError, TypeError):
-        note(f"{path} cannot be read: see whether a change is still applied, then remove it")
-        return
+    except (IndexError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: see whether a killed run's change is still applied, revert it, then remove the "
+            "file"
+        ) from error
     shown, codes, owner = redacted(commands.revert), list[int](), Machine.of(entry)
     if not owner.locks_count(notes.here):
         raise ConfigurationError(

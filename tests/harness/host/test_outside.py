@@ -337,12 +337,20 @@ def test_what_another_host_s_run_left_stops_the_start(applied: Path, tmp_path: P
     """It was told, and both sides of the next comparison had the change: SAME."""
     note = applied_by_a_killed_run(tmp_path, applied, "true")
     note.write_text(json.dumps({**json.loads(note.read_text()), "host": "runner-7", "boot": "another"}))
-    note.with_name("cut.json").write_text('{"run": ')
-    said: list[str] = []
     with pytest.raises(ConfigurationError, match=r"of host runner-7 has left its change applied.*then remove"):
-        revert_what_was_left(tmp_path / "state", said.append)
-    assert len(notes(tmp_path)) == 2
-    assert "cannot be read" in said[0]
+        revert_what_was_left(tmp_path / "state", pytest.fail)
+    assert notes(tmp_path) == [note]
+
+
+@pytest.mark.parametrize("commands", [{}, {"apply": "a", "revert": "r", "of a later version": 1}])
+def test_a_note_that_cannot_be_read_stops_the_start(tmp_path: Path, commands: dict[str, object]) -> None:
+    """It was told, and both sides of the next comparison may have had the change: SAME."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    note = tmp_path / "state" / "run-1.json"
+    note.write_text(json.dumps({"run": "run-1", "folder": "/", "commands": commands}))
+    with pytest.raises(ConfigurationError, match="cannot be read: see whether .* is still applied"):
+        revert_what_was_left(tmp_path / "state", pytest.fail)
+    assert note.exists()
 
 
 def test_a_container_reverts_what_one_before_it_left(applied: Path, tmp_path: Path) -> None:
