@@ -83,7 +83,8 @@ class Journal:
         own_folder(folder)
         with a_folder_that_works(folder), ExitStack() as unless_noted:
             self.path, part, self.file = _new_file(folder, name, suffix)
-            unless_noted.callback(self._give_up, part)
+            unless_noted.callback(part.unlink, missing_ok=True)
+            unless_noted.callback(self.close, undone=False)
             fcntl.flock(self.file, fcntl.LOCK_EX)
             here = this_machine(os.fstat(self.file.fileno()).st_dev)
             self.note({**first, **here._asdict()})
@@ -119,10 +120,6 @@ class Journal:
         with suppress(OSError):  # a full disk: what could not be noted was not done, or is done with
             self.file.close()
         return stays
-
-    def _give_up(self, part: Path) -> None:
-        part.unlink(missing_ok=True)
-        self.close(undone=False)
 
 
 def _new_file(folder: Path, name: str, suffix: str) -> tuple[Path, Path, TextIO]:
