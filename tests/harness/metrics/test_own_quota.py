@@ -69,6 +69,6 @@ def test_a_quota_of_a_group_above_counts_too(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(machine_use, "GROUPS", (root,))
     machine_use._cpu_stats.cache_clear()
     try:
-        assert machine_use.periods() == (7, 3)
+        assert machine_use.look().periods == (7, 3)
     finally:
         machine_use._cpu_stats.cache_clear()
