@@ -198,7 +198,7 @@ class Effect(enum.Enum):
     SAME = "SAME"
     """The 95 % interval lies within the margin either way."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """The budget is spent, and none of the others is certain."""
+    """The budget is spent, and a difference is neither shown nor excluded."""
     INVALID = "INVALID"
     """A load was not valid; the reason says which side."""
 
