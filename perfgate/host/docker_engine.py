@@ -78,16 +78,16 @@ def have_images(images: Iterable[str], say: Callable[[str], None], *, option: st
     engine = docker_engine()
     for image in sorted({*images}):
         try:
-            engine.images.get(image)
-        except docker.errors.ImageNotFound:
-            say(f"{image}: pulling it, once")
             try:
+                engine.images.get(image)
+            except docker.errors.ImageNotFound:
+                say(f"{image}: pulling it, once")
                 engine.images.pull(image)
-            except DockerErrors as error:
-                raise ConfigurationError(
-                    f"image {image} is not on this machine and cannot be pulled: {words_of(error)}; "
-                    f"name another with {option}"
-                ) from None
+        except DockerErrors as error:
+            raise ConfigurationError(
+                f"image {image} is not on this machine and cannot be pulled: {words_of(error)}; "
+                f"name another with {option}"
+            ) from None
 
 
 def remove_leftovers(engine: docker.DockerClient) -> list[str]:

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine: images are pulled as they are named."""
+"""The Docker engine of this machine: images are pulled as they are named, and one that nobody has is one error."""
 
 from unittest.mock import Mock
 
@@ -8,8 +8,21 @@ import pytest
 from docker.models.images import ImageCollection
 
 from perfgate.host import docker_engine
+from perfgate.model.errors import ConfigurationError
 
 DIGEST = f"sha256:{'0123abcd' * 8}"
+NOT_HERE = docker.errors.ImageNotFound("no such image")
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Return the interface of an engine that has no image, and pulls what it is asked for."""
+    api = Mock(base_url="http+docker://localhost")
+    api.inspect_image.side_effect = [NOT_HERE, {"Id": "i"}]
+    api.pull.return_value = []
+    engine = Mock(api=api, images=ImageCollection(Mock(api=api)))
+    monkeypatch.setattr(docker, "from_env", lambda **_: engine)
+    return api
 
 
 @pytest.mark.parametrize(
@@ -21,14 +34,17 @@ DIGEST = f"sha256:{'0123abcd' * 8}"
         (f"apache/kafka@{DIGEST}", "apache/kafka", DIGEST),
     ],
 )
-def test_an_image_that_is_not_here_is_pulled_as_it_is_named(
-    monkeypatch: pytest.MonkeyPatch, image: str, repository: str, tag: str
-) -> None:
+def test_an_image_that_is_not_here_is_pulled_as_it_is_named(api: Mock, image: str, repository: str, tag: str) -> None:
     """One by its digest was looked for under a tag that no registry has."""
-    api = Mock(base_url="http+docker://localhost")
-    api.inspect_image.side_effect = [docker.errors.ImageNotFound("no such image"), {"Id": "i"}]
-    api.pull.return_value = []
-    engine = Mock(api=api, images=ImageCollection(Mock(api=api)))
-    monkeypatch.setattr(docker, "from_env", lambda **_: engine)
     docker_engine.have_images([image], print, option="--kafka-image")
     api.pull.assert_called_once_with(repository, tag=tag, stream=True, all_tags=False)
+
+
+@pytest.mark.parametrize("pulled", [False, True])
+def test_an_image_that_cannot_be_had_is_one_error(api: Mock, *, pulled: bool) -> None:
+    """A name that no image may have, as one with capitals, was a traceback."""
+    refused = docker.errors.APIError("400 Client Error", explanation="invalid reference format")
+    api.inspect_image.side_effect = NOT_HERE if pulled else refused
+    api.pull.side_effect = refused
+    with pytest.raises(ConfigurationError, match="cannot be pulled: invalid reference format; name another with --k"):
+        docker_engine.have_images(["Apache/Kafka:4.3.1"], print, option="--kafka-image")
