@@ -117,7 +117,10 @@ class AotCaches:
             return [f"-XX:AOTCache={path}"]
         if role in self._recording or not records:
             return []
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:  # the folder of caches is read-only, or full
+            return []
         part = path.with_suffix(f".{os.getpid()}.part")
         self._recording[role] = node, part
         return [f"-XX:AOTCacheOutput={part}"]

@@ -66,3 +66,11 @@ def test_a_node_that_crashed_or_takes_too_long_leaves_no_cache(
     caches.delete_drafts()
     assert list(part.parent.iterdir()) == []
     assert recorded(AotCaches(paths).options("bookie", 11))
+
+
+def test_where_no_cache_can_be_written_nodes_start_without(paths: dict[str, Path | None], tmp_path: Path) -> None:
+    """A folder of caches that is mounted read-only was a traceback."""
+    (tmp_path / "aot").touch()  # a folder is made here by nobody
+    caches = AotCaches(paths)
+    assert caches.options("bookie", 11) == []
+    assert not caches.recording
