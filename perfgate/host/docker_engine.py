@@ -108,4 +108,3 @@ def remove_leftovers(engine: docker.DockerClient) -> list[str]:
                 network.remove()
                 removed.append(str(network.name))
     return removed
-

@@ -185,4 +185,3 @@ def refuse(found: str, written: str) -> None:
             f"{written}: {found} loads code or runs a command on this machine or its brokers: read where it is from, "
             f"then add {PERMISSION}"
         )
-

@@ -348,7 +348,7 @@ def test_a_note_that_cannot_be_read_stops_the_start(tmp_path: Path, commands: di
     (tmp_path / "state").mkdir(mode=0o700)
     note = tmp_path / "state" / "run-1.json"
     note.write_text(json.dumps({"run": "run-1", "folder": "/", "commands": commands}))
-    with pytest.raises(ConfigurationError, match="cannot be read: see whether .* is still applied"):
+    with pytest.raises(ConfigurationError, match=r"cannot be read: see whether .* is still applied"):
         revert_what_was_left(tmp_path / "state", pytest.fail)
     assert note.exists()
 
