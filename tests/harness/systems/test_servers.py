@@ -93,9 +93,8 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(
     assert made.facts()["connection_digest"] == digest, "an interrupted run can be resumed all the same"
     asked = Mock(source=PrometheusSource(url="http://p"), scrape_interval_s=lambda: 1.0)
     monkeypatch.setattr(wiring, "Prometheus", lambda _: asked)
-    (usage,), *_ = wiring._prometheus_usage(
-        [(replace(attached._described, prometheus={"url": "http://p"}), Mock())], Mock()
-    )
+    described = replace(attached._described, prometheus={"url": "http://p"})
+    (usage,) = wiring._with_prometheus(Mock(), [(described, Mock())], Mock()).sources
     assert isinstance(usage(made), PrometheusSampler), "nobody told its brokers' CPU"
     attached.close()
     ids.clear()
