@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.fixtures.baseline import Series
+from perfgate.fixtures.baseline import Asked, Series
 from perfgate.host.environment import environment_facts
 from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
@@ -135,7 +135,18 @@ def test_a_baseline_goes_on_beside_damaged_runs_and_marks(tmp_path: Path, capsys
     run["environment"] |= {key: here[key] for key in ("cpu_model", "cores")}  # of another machine none counts
     (folder / "run.json").write_text(json.dumps(run))
     (mark := folder / "baseline-arguments.json").write_bytes(BAD)
-    series = Series(arguments=("--target=embedded",), target="embedded", tier="smoke", results=tmp_path, usual=True)
+    asked = Asked(
+        runs="5",
+        target="embedded",
+        tier="smoke",
+        system="kafka",
+        results=tmp_path,
+        thresholds=tmp_path,
+        accept=False,
+        because="",
+        rest=(),
+    )
+    series = Series(asked)
     assert series.counted() == series.counted() == []
     said = capsys.readouterr().err
     assert said.count("20260101T000000Z-0000/run.json, line 1") == 1
