@@ -93,13 +93,13 @@ def test_the_number_of_brokers_is_a_fact_of_a_profile(tmp_path: Path) -> None:
     for brokers, held in ((2, None), (3, named)):
         book = Book(tier=run["tier"], driver=run["driver"], environment=run["environment"])
         book.target = {**target, "brokers": brokers}
-        config: Any = Mock(profiles={"ours": named}, held=Mock(profile_named=named, profile_forced=False))
+        config: Any = Mock(held=Mock(profiles={"ours": named}, profile_named=named, profile_forced=False))
         assert profile_of(config, book) is held
         assert book.owed == ({} if held else {"ours": "its thresholds are not held: brokers 3 there, 2 here"})
     for brokers in (2, 3, 4):  # a profile that nobody named was left out without a word: "no stored thresholds apply"
         book = Book(tier=run["tier"], driver=run["driver"], environment=run["environment"])
         book.target = {**target, "brokers": brokers}
-        config = Mock(profiles={"ours": named}, held=Mock(profile_named=None, profile_forced=False))
+        config = Mock(held=Mock(profiles={"ours": named}, profile_named=None, profile_forced=False))
         assert profile_of(config, book) is (named if brokers == 3 else None)
         assert bool(book.owed) is (brokers == 2), "a cluster that grew lost nothing"
     book.owed.clear()

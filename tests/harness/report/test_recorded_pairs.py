@@ -125,7 +125,7 @@ def test_what_older_entries_lack_is_known_of_shipped_scenarios_alone(
     book = Book(**{name: document[name] for name in ("tier", "driver", "target", "environment")})
     family: Any = Mock()
     family.name = row.families[0]
-    config: Any = Mock(profiles={"here": held}, own_families=(family,) if own else ())
+    config: Any = Mock(held=Mock(profiles={"here": held}), own_families=(family,) if own else ())
     (found,) = recorded_pairs(config, book, [row])[row.name]
     assert found.window_s == (window_s or usual_s)
     assert found.declared == (declared or ("" if own else declared_digest(row)))
