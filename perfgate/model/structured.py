@@ -44,11 +44,12 @@ def toml_of(path: Path, stated: str, missing: str = "") -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark of the encoding in front
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else _why_unread(error)
+        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else why_unread(error)
         raise ConfigurationError(f"{stated}: {said}") from None  # its context would show the line, secrets included
 
 
-def _why_unread(error: Exception) -> str:
+def why_unread(error: Exception) -> str:
+    """Return why a file of the user's cannot be read, without a line of it: that may hold a secret."""
     if isinstance(error, UnicodeDecodeError):
         return f"it is no UTF-8 text (byte {error.start}): save it as UTF-8"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)

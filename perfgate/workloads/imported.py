@@ -37,7 +37,7 @@ class Workload:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class OfJava:
     """A Java client's settings by the names of this suite's clients, and why others have no counterpart, by name."""
 
