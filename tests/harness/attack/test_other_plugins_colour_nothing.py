@@ -165,8 +165,20 @@ def test_what_ends_or_repeats_tests_is_refused(
     assert "Traceback" not in done.output
 
 
-def test_a_plugin_that_was_not_asked_to_act_is_in_nobodys_way(tmp_path: Path) -> None:
-    done = run(tmp_path, plugin=TIMEOUT)
+@pytest.mark.parametrize(
+    ("plugin", "arguments", "environment"),
+    [
+        (TIMEOUT, [], {}),
+        (TIMEOUT, ["--timeout=0", "-o", "timeout=60"], {"PYTEST_TIMEOUT": "60"}),
+        (RERUNS, ["--reruns=0", "-o", "reruns=2"], {}),
+    ],
+    ids=["not asked", "switched off", "none"],
+)
+def test_a_plugin_that_was_not_asked_to_act_is_in_nobodys_way(
+    tmp_path: Path, plugin: str, arguments: list[str], environment: dict[str, str]
+) -> None:
+    """Nothing but its removal from pytest.ini helped: the option that switches it off for a run did not."""
+    done = run(tmp_path, *arguments, plugin=plugin, **environment)
     assert done.code == 0, done.output
 
 
