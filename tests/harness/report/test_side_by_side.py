@@ -262,6 +262,19 @@ def test_what_one_system_refuses_is_measured_of_neither(
     assert capfd.readouterr().err.endswith("of pulsar\nnot side by side: no run of pulsar can be made so\n")
 
 
+@pytest.mark.parametrize("selected", ["-k paced-500", "-kpaced-500", "-mlatency", "--family=latency"])
+def test_what_is_selected_is_measured_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selected: str
+) -> None:
+    """-kNAME, in one word, was taken within the usual families and the tier's scenarios alone."""
+    log = tmp_path / "log.txt"
+    script = FAKE.format(log=str(log), folder=str(tmp_path), code=0, refuses="kafka")
+    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    assert called(command.command, f"--results={tmp_path}", *selected.split()) == 2
+    usual = f"--system=kafka --tier=smoke --results={tmp_path}"
+    assert log.read_text() == f"{usual} {selected} --list-scenarios\n"
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [
