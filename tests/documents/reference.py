@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from perfgate.catalogue import bases
 from perfgate.fixtures.change_file import COMMANDS
-from perfgate.fixtures.command_line import PREFIX, declarations
+from perfgate.fixtures.command_line import OPTIONS, PREFIX
 from perfgate.fixtures.commands import COMMANDS as SUBCOMMANDS
 from perfgate.fixtures.keys import INI, KEYS
 from perfgate.judge import bounds_files, thresholds
@@ -101,7 +101,7 @@ def command_line() -> Iterator[str]:
         yield f"```text\n{_helps()[name]}```\n"
     yield "## All options of the gate\n"
     yield f"The command has them as they stand here; pytest itself has each as `{PREFIX}NAME`.\n"
-    rows = ((f"`{name}`", one.metavar if one.value else "", one.text) for name, one in declarations().items())
+    rows = ((f"`{name}`", one.metavar, one.text) for name, one in OPTIONS.items())
     yield from table(("option", "value", "what it does"), rows)
     yield "## Keys of pytest.ini\n"
     yield said(
