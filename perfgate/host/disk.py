@@ -21,6 +21,15 @@ def state_dir() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / NAME
 
 
+def nearest(path: Path) -> Path:
+    """Return the path, or the nearest above it that there is. Raises OSError where a folder may not be entered."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return nearest(path.absolute().parent)
+    return path
+
+
 def check_disk(needed: float, folder: Path) -> None:
     """Raise ConfigurationError when `folder` has less room than `needed` bytes."""
     free = shutil.disk_usage(folder).free
