@@ -75,26 +75,26 @@ def build_report(run_dir: Path) -> Path:
     common, before = run_dir.parent / HISTORY_NAME, run_dir / "allure-history-before.jsonl"
     first = not before.exists()
     earlier = common if first else before
+    start = earlier.read_bytes() if earlier.exists() else b""
+    report = run_dir / "report"
+    page = report / "index.html"
     with tempfile.TemporaryDirectory(dir=run_dir) as scratch:
-        history = Path(scratch) / "history.jsonl"
-        history.write_bytes(earlier.read_bytes() if earlier.exists() else b"")
-        start = history.read_bytes()
-        config = Path(scratch) / "allurerc.json"
+        history, config = Path(scratch) / "history.jsonl", Path(scratch) / "allurerc.json"
+        history.write_bytes(start)
         config.write_text(json.dumps(_config(run_dir, history), indent=1))
-        report = run_dir / "report"
         shutil.rmtree(report, ignore_errors=True)
         _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
-        if not (report / "index.html").is_file():
-            raise ReportError(f"Allure generated no {report / 'index.html'}")
-        _finish(report / "index.html")
+        if not page.is_file():
+            raise ReportError(f"Allure generated no {page}")
+        _finish(page)
         if (answers := run_dir / ANSWERS).exists():
-            (report / "index.html").replace(report / ALLURE)
-            page = _linked(answers.read_text(encoding="utf-8"), report / "test-results.json")
-            (report / "index.html").write_text(page, encoding="utf-8")
+            page.replace(report / ALLURE)
+            linked = _linked(answers.read_text(encoding="utf-8"), report / "test-results.json")
+            page.write_text(linked, encoding="utf-8")
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
-    return report / "index.html"
+    return page
 
 
 def _finish(page: Path) -> None:
@@ -149,30 +149,24 @@ def allure_cli() -> Path:
     return cli
 
 
-def _system(recorded: Path) -> str:
-    return SYSTEM_NAMES[system_of(_document(recorded)["target"] if recorded.exists() else {})]
-
-
 def _config(run_dir: Path, history: Path) -> dict[str, object]:
-    recorded = run_dir / "run.json"
+    document = _document(run_dir / "run.json")
+    word = f": {word_of(document)}" if document else ""
     return {
-        "name": f"{_system(recorded)} performance gate {run_dir.name}{_in_a_word(recorded)}",
+        "name": f"{SYSTEM_NAMES[system_of(document.get('target', {}))]} performance gate {run_dir.name}{word}",
         "output": str(run_dir / "report"),
         "historyPath": str(history),
         # Allure 2 reads them from the results, Allure 3 only from here.
         "categories": CATEGORIES,
         "plugins": {"awesome": {"options": {"singleFile": True, "reportLanguage": "en", "groupBy": ["feature"]}}},
-        "performance": performance_config(_document(recorded)) if recorded.exists() else {},
+        "performance": performance_config(document) if document else {},
     }
 
 
-def _in_a_word(recorded: Path) -> str:
-    if not recorded.exists():
-        return ""
-    return f": {word_of(_document(recorded))}"
-
-
 def _document(recorded: Path) -> dict[str, Any]:
+    """Return a run.json; an empty one of a run that was killed before it wrote any. Raises ReportError."""
+    if not recorded.exists():
+        return {}
     try:
         return dict(json.loads(recorded.read_bytes()))
     except (ValueError, TypeError) as error:
