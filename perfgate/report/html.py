@@ -76,25 +76,26 @@ def build_report(run_dir: Path) -> Path:
     first = not before.exists()
     earlier = common if first else before
     start = earlier.read_bytes() if earlier.exists() else b""
-    report = run_dir / "report"
-    page = report / "index.html"
     with tempfile.TemporaryDirectory(dir=run_dir) as scratch:
-        history, config = Path(scratch) / "history.jsonl", Path(scratch) / "allurerc.json"
+        history, config, made = (Path(scratch) / name for name in ("history.jsonl", "allurerc.json", "report"))
         history.write_bytes(start)
-        config.write_text(json.dumps(_config(run_dir, history), indent=1))
-        shutil.rmtree(report, ignore_errors=True)
+        config.write_text(json.dumps(_config(run_dir, history, made), indent=1))
         _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
+        page = made / "index.html"
         if not page.is_file():
-            raise ReportError(f"Allure generated no {page}")
+            raise ReportError("Allure generated no index.html")
         _finish(page)
         if (answers := run_dir / ANSWERS).exists():
-            page.replace(report / ALLURE)
-            linked = _linked(answers.read_text(encoding="utf-8"), report / "test-results.json")
+            page.replace(made / ALLURE)
+            linked = _linked(answers.read_text(encoding="utf-8"), made / "test-results.json")
             page.write_text(linked, encoding="utf-8")
+        report = run_dir / "report"
+        shutil.rmtree(report, ignore_errors=True)
+        made.replace(report)
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
-    return page
+    return report / page.name
 
 
 def _finish(page: Path) -> None:
@@ -149,12 +150,12 @@ def allure_cli() -> Path:
     return cli
 
 
-def _config(run_dir: Path, history: Path) -> dict[str, object]:
+def _config(run_dir: Path, history: Path, output: Path) -> dict[str, object]:
     document = _document(run_dir / "run.json")
     word = f": {word_of(document)}" if document else ""
     return {
         "name": f"{SYSTEM_NAMES[system_of(document.get('target', {}))]} performance gate {run_dir.name}{word}",
-        "output": str(run_dir / "report"),
+        "output": str(output),
         "historyPath": str(history),
         # Allure 2 reads them from the results, Allure 3 only from here.
         "categories": CATEGORIES,

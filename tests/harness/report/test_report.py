@@ -117,6 +117,16 @@ def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the
     assert len((tmp_path / HISTORY_NAME).read_text().splitlines()) == 1
 
 
+def test_a_report_that_could_not_be_built_again_leaves_the_former_one(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = build_report(run_dir)
+    monkeypatch.setattr(html, "GENERATE_TIMEOUT_S", 0.001)
+    with pytest.raises(ReportError, match="generating the report took more than"):
+        build_report(run_dir)
+    assert former.is_file()
+
+
 def test_a_run_that_was_killed_has_a_report_of_what_there_is(run_dir: Path, tmp_path: Path) -> None:
     """Allure's categories are written at the end of a run alone."""
     killed = tmp_path / run_dir.name
