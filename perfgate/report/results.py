@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -223,15 +224,14 @@ def plain(entry: Any) -> dict[str, Any]:
 
 def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
     """Return where the records of all rounds went."""
-    failed: dict[str, int] = {}
+    failed = Counter[str]()
     for r in rounds:
-        for code, count in r.accounting.failed.items():
-            failed[code] = failed.get(code, 0) + count
+        failed.update(r.accounting.failed)
     totals = {
         name: sum(getattr(r.accounting, name) for r in rounds)
         for name in ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
     }
-    return AccountingEntry(**totals, failed=sum(failed.values()), failed_by_code=failed)
+    return AccountingEntry(**totals, failed=failed.total(), failed_by_code=failed)
 
 
 def summed_reading(rounds: Sequence[Round]) -> Reading | None:
@@ -353,12 +353,8 @@ def recorded_references(document: Mapping[str, Any], measured: Mapping[str, Meas
     """Return comparisons of the reference with what was `measured`, by scenario. Raises ConfigurationError."""
     with _damaged_in("a reference"):
         return {
-            entry["scenario"]: Comparison(
-                baseline=recorded_measurement(entry["measured"]),
-                candidate=measured[entry["scenario"]],
-                **shallow(recorded(RecordedComparison, entry, f"reference of {entry['scenario']!r}:")),
-            )
-            for entry in document.get("references", ())
+            one["scenario"]: _comparison("reference", one, one["measured"], measured[one["scenario"]])
+            for one in document.get("references", ())
         }
 
 
@@ -366,13 +362,14 @@ def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
     """Return a recorded run's comparisons by scenario. Raises ConfigurationError."""
     with _damaged_in("a comparison"):
         return {
-            entry["scenario"]: Comparison(
-                baseline=recorded_measurement(entry["baseline"]),
-                candidate=recorded_measurement(entry["candidate"]),
-                **shallow(recorded(RecordedComparison, entry, f"comparison of {entry['scenario']!r}:")),
-            )
-            for entry in document["comparisons"]
+            one["scenario"]: _comparison("comparison", one, one["baseline"], recorded_measurement(one["candidate"]))
+            for one in document["comparisons"]
         }
+
+
+def _comparison(what: str, entry: Mapping[str, Any], baseline: Mapping[str, Any], candidate: Measurement) -> Comparison:
+    kept = recorded(RecordedComparison, entry, f"{what} of {entry['scenario']!r}:")
+    return Comparison(baseline=recorded_measurement(baseline), candidate=candidate, **shallow(kept))
 
 
 @contextmanager
