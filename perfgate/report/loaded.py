@@ -11,21 +11,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, ValidationError, with_config
+from pydantic import ConfigDict, with_config
 
 from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.structured import adapter
 from perfgate.model.system import system_of
 from perfgate.report.results import load_run
+from perfgate.report.shape import read_as
 
-READ = ConfigDict(extra="ignore")
+T = TypeVar("T")
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _read(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass whose unknown keys are skipped."""
+    return with_config(ConfigDict(extra="ignore"))(dataclass(frozen=True, kw_only=True, slots=True)(kind))
+
+
+@_read
 class Metric:
     """`value`: the centre of the rounds, in `unit`; `spread`: their standard deviation over their median."""
 
@@ -36,8 +41,7 @@ class Metric:
     spread: float | None
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Flaw:
     """Why the numbers of a round, or only some `metrics` of it (none: all), were not judged."""
 
@@ -45,8 +49,7 @@ class Flaw:
     metrics: tuple[str, ...]
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Round:
     """One measured window of `window_s` seconds; `metrics` by name, whose unit ends the name."""
 
@@ -56,8 +59,7 @@ class Round:
     flaws: tuple[Flaw, ...]
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Scenario:
     """A scenario, what was measured of it and its verdict; None: the run ended before it was judged."""
 
@@ -69,8 +71,7 @@ class Scenario:
     rounds: tuple[Round, ...]
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Relation:
     """A ratio of two scenarios, `of` over `over`, and its verdict; `ratio` is None where it was not measured."""
 
@@ -85,8 +86,7 @@ class Relation:
     interval: tuple[float, float] | None
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Comparison:
     """What a change does to a scenario: `estimate` is the change of `metric` as a share of 1, with its interval."""
 
@@ -99,18 +99,16 @@ class Comparison:
     reasons: tuple[str, ...]
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Tier:
-    """How much was measured: so many rounds of `window_s` seconds each."""
+    """How much was measured: `rounds` of `window_s` seconds each."""
 
     name: str
     rounds: int
     window_s: float
 
 
-@with_config(READ)
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_read
 class Run:
     """A recorded run."""
 
@@ -164,9 +162,7 @@ def loaded(path: Path) -> Run:
     file = path / "run.json" if path.is_dir() else path
     document = load_run(file, "load_run")
     try:
-        # As JSON, as all of a run is read: moments are texts there, and lists stand for tuples.
-        run: Run = adapter(Run).validate_json(json.dumps(document))
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        raise ConfigurationError(f"load_run {file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        run = read_as(Run, json.dumps(document))
+    except ValueError as error:
+        raise ConfigurationError(f"load_run {file}: {error}") from None
     return replace(run, document=document)

@@ -58,7 +58,7 @@ from perfgate.report.entries import (
     RunFacts,
     ScenarioEntry,
 )
-from perfgate.report.shape import bring_to_flaws, bring_to_systems, check_release, check_run, no_number
+from perfgate.report.shape import RUN, bring_to_flaws, bring_to_systems, check_release, no_number, read_as
 
 T = TypeVar("T")
 READABLE = (3, 4, 5, 6, SCHEMA)
@@ -281,7 +281,7 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
         if version != SCHEMA:
             document["schema"] = SCHEMA
             text = json.dumps(document)
-        check_run(text)
+        read_as(RUN, text)
         check_release(document["target"])
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{option} {path} is damaged: {error}") from None

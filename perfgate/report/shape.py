@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
 from types import GenericAlias
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 from pydantic import ConfigDict, ValidationError, with_config
 
@@ -16,6 +16,7 @@ from perfgate.model.measured import CanaryReading
 from perfgate.model.structured import adapter
 from perfgate.model.system import DEFAULT_KAFKA_VERSION, VERSION_FACTS, system_of
 
+T = TypeVar("T")
 READ = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 KINDS_IN_TEXTS = (OUTLASTED, WAITED, SATURATED, STOOD_STILL, HEARD_LATE, SENT_LATE)
 """Kinds of flaws that the text of a run of before schema 5 names."""
@@ -83,13 +84,8 @@ LINE = _object(
     facts=Table,
     commit=str | None,
     exit_code=int,
-    rows=Mapping[str, Table],
+    rows=GenericAlias(Mapping, (str, _object(verdict=str | None))),
 )
-
-
-def check_run(text: str) -> None:
-    """Raise ValueError with what keeps this run.json from being read, its key first."""
-    _check(RUN, text)
 
 
 def check_release(target: Mapping[str, Any]) -> None:
@@ -102,11 +98,9 @@ def check_release(target: Mapping[str, Any]) -> None:
 
 def line_of(text: str, figures: Sequence[str]) -> dict[str, Any]:
     """Return a line of the history whose `figures` of a scenario, where present, are numbers. Raises ValueError."""
-    _check(LINE, text)
+    read_as(LINE, text)
     entry: dict[str, Any] = json.loads(text, parse_constant=no_number)
     for name, row in entry["rows"].items():
-        if "verdict" not in row:
-            raise ValueError(f"rows.{name}.verdict: Field required")
         if wrong := [one for one in figures if not isinstance(row.get(one, 0), int | float)]:
             raise ValueError(f"rows.{name}.{wrong[0]}: Input should be a valid number")
     return entry
@@ -177,10 +171,11 @@ def no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number, and no run of the gate writes one")
 
 
-def _check(kind: type[Any], text: str) -> None:
+def read_as(kind: type[T], text: str) -> T:
+    """Return JSON as this type. Raises ValueError with what keeps it from being read, its key first."""
     try:
         # As JSON: strictly read, a table of Python is none of these types.
-        adapter(kind).validate_json(text)
+        return cast("T", adapter(kind).validate_json(text))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, fault['loc'])) or 'it'}: {fault['msg']}") from None
