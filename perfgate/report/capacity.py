@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ NO_KNEE = {None, *UNSOUND}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([hdw])")
 DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 DAY_S = 86_400
+LARGEST = 1e15
+"""Of a number that an option takes."""
 ON_DISK = 1.1
 """Disk for indexes and segments not deleted yet, as a factor (reference R5's disk formula: records/day x size x
 replicas x days x compression x 1.1)."""
@@ -145,24 +147,26 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
             "Kafka's brokers, which do both"
         )
     knees = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
-    sound = {name: entry for name, entry in knees.items() if not _flawed(entry)}
+    sound = [name for name, entry in knees.items() if not _flawed(entry)]
     if scenario and scenario not in knees:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(sound) or 'none'}")
-    if knees and (scenario not in sound if scenario else not sound):
-        name = scenario or next(iter(knees))
-        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(knees[name])}")
-    if not sound:
+    if not knees:
         ramp = gate_command("--family", "rate-ramp", "--rounds", "2", target=target_here(document))
         raise ConfigurationError(f"{run} measured no knee; one that does: {ramp}")
     if len(sound) > 1 and not scenario:
         raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(sound)}")
-    entry = sound[scenario or next(iter(sound))]
+    name = scenario or next(iter(sound or knees))
+    entry = knees[name]
+    if flaw := _flawed(entry):
+        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {flaw}")
     if CPU not in entry["metrics"]:
         raise ConfigurationError(f"{run} could not read the brokers' CPU, which the sheet goes by")
     declared = entry["declared"]
-    own = document["target"]["kind"] != "brokers"
-    brokers = declared["cluster"]["brokers"] if own else len(_listed(document["target"]["brokers"]))
-    return entry["name"], Measured(
+    brokers = declared["cluster"]["brokers"]
+    if document["target"]["kind"] == "brokers":
+        real = document["target"]["brokers"]
+        brokers = len(real) if isinstance(real, list) else int(real)
+    return name, Measured(
         knee_records_per_s=entry["metrics"][KNEE]["value"],
         cpu_us_per_record=entry["metrics"][CPU]["value"],
         brokers=brokers,
@@ -174,10 +178,6 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
 def _flawed(entry: Mapping[str, Any]) -> str:
     """Return why the knee of some round is not the brokers'; empty when all are."""
     return next((flaw["text"] for r in entry["rounds"] for flaw in r["flaws"] if KNEE in flaw["metrics"]), "")
-
-
-def _listed(brokers: object) -> Sequence[object]:
-    return brokers if isinstance(brokers, list) else range(int(str(brokers)))
 
 
 def sheet_text(wanted: Wanted, measured: Measured, sheet: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
@@ -234,35 +234,17 @@ def _bytes(count: float) -> str:
     return f"{number(count)} TB"
 
 
-def _above(least: float, *, whole: bool = False) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        value = float(text)
-        if not least < value < 1e15 or (whole and value != int(value)):
-            raise ValueError
-        return value
-
-    return read
-
-
-def _days(text: str) -> float:
-    span = SPAN.fullmatch(text)
-    if not span or not float(span[1]):
-        raise ConfigurationError(f"--retention {text!r} must be a time, as in 12h, 7d or 2w")
-    return float(span[1]) * DAYS[span[2]]
-
-
-def _number(name: str, text: str, read: Callable[[str], float], words: str) -> float:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{name} {text!r} must be {words}") from error
-
-
 def wanted_of(asked: Mapping[str, str]) -> Wanted:
     """Return the load of the options. Raises ConfigurationError naming the option and the legal values."""
 
-    def given(name: str, words: str, *, whole: bool = False) -> float:
-        return _number(f"--{name}", asked[name], _above(0, whole=whole), words)
+    def given(name: str, words: str, *, least: float = 0, whole: bool = False) -> float:
+        try:
+            value = float(asked[name])
+        except ValueError:
+            value = math.nan
+        if not least < value < LARGEST or (whole and value != int(value)):
+            raise ConfigurationError(f"--{name} {asked[name]!r} must be {words}")
+        return value
 
     return Wanted(
         rate=given("rate", "records/s, above 0"),
@@ -270,10 +252,17 @@ def wanted_of(asked: Mapping[str, str]) -> Wanted:
         replicas=int(given("replicas", "a whole number, 1 or more", whole=True)),
         days=_days(asked["retention"]),
         compression=given("compression", "bytes sent over bytes written, as in 0.4"),
-        reads=int(_number("--reads", asked["reads"], _above(-1, whole=True), "how many groups read everything")),
+        reads=int(given("reads", "how many groups read everything", least=-1, whole=True)),
         bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if asked["bandwidth"] else None,
         cores=given("cores", "the cores of a broker") if asked["cores"] else None,
     )
+
+
+def _days(text: str) -> float:
+    span = SPAN.fullmatch(text)
+    if not span or not float(span[1]):
+        raise ConfigurationError(f"--retention {text!r} must be a time, as in 12h, 7d or 2w")
+    return float(span[1]) * DAYS[span[2]]
 
 
 @click.command(epilog="\b\nExample: kafka-perf-gate capacity --rate 20000 --size 1024 \\\n--replicas 3 --retention 7d")
