@@ -106,8 +106,6 @@ def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> Non
 @styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     """Return a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
-    from matplotlib.ticker import StrMethodFormatter
-
     count = len(failover.p99_ms)
     edges = [failover.seconds_from + second for second in range(count + 1)]
     middles = [edge + 0.5 for edge in edges[:-1]]
@@ -131,7 +129,7 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     if failover.unread:  # of consumers that stayed away: no broker did
         replicas.plot([edge + 1 for edge in edges[: len(failover.unread)]], failover.unread, color=BLUE, marker=".")
         replicas.set_ylim(bottom=0)
-        replicas.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        replicas.yaxis.set_major_formatter("{x:,.0f}")
         replicas.set_ylabel("records\nunread")
     else:
         _in_sync(replicas, failover, len(partitions), edges[-1])
@@ -253,8 +251,6 @@ def write_pictures(drawn: Mapping[str, bytes], run_dir: Path) -> None:
 @styled
 def peak_figure(name: str, figures: ShapeFigures) -> Figure:
     """Return a round's records offered and achieved, its p99 and what was owed, second by second."""
-    from matplotlib.ticker import StrMethodFormatter
-
     edges = list(range(len(figures.offered) + 1))
     middles = [edge + 0.5 for edge in edges[:-1]]
     figure = new_figure(9, 7)
@@ -272,7 +268,7 @@ def peak_figure(name: str, figures: ShapeFigures) -> Figure:
     owed.set_ylabel("most records due and\nnot acknowledged")
     owed.set_xlabel("seconds since the window opened")
     for axes in (rate, owed):
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     for phase, (begin, end) in figures.phases.items():
         rate.text((begin + end) / 2, 1.02, PEAK_PHASES[phase], transform=rate.get_xaxis_transform(), ha="center")
         for axes in (rate, latency, owed):

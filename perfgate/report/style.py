@@ -17,18 +17,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Okabe and Ito, 2008: https://jfly.uni-koeln.de/color/
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
-    "#000000",
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#f0e442",
-    "#0072b2",
-    "#d55e00",
-    "#cc79a7",
-)
-GREY = "#666666"
+# Okabe and Ito, 2008: https://jfly.uni-koeln.de/color/ (the grey is not theirs)
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+BLUE, RED, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#666666"
 MARKERS = "osD^vP"
 """Brokers and quantiles also differ by marker: print has no colours."""
 LINES = ("-", "--", "-.", ":")
@@ -77,7 +68,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> None:
     """Make an axis logarithmic, with plain numbers at its ticks even for a small range of `values`."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     known = [value for value in values if math.isfinite(value) and value > 0]
     axis: Axis = axes.xaxis if which == "x" else axes.yaxis
@@ -85,7 +76,7 @@ def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> 
     axis.set_major_locator(
         LogLocator(subs=(1, 2, 5)) if known and max(known) > 10 * min(known) else MaxNLocator(nbins=5)
     )
-    axis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
+    axis.set_major_formatter("{x:,.6g}")
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import measurement_of
@@ -37,16 +36,11 @@ def test_a_row_has_the_figures_of_each_phase_and_other_loads_have_none() -> None
     assert [float(cell) for cell in cpu] == pytest.approx([0.1, 0.48, 0.109], abs=0.01)
 
 
-def test_the_picture_has_offered_achieved_p99_and_what_was_owed(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
-
-    def kept(figure: Figure) -> bytes:
-        drawn.append(figure)
-        return b""
-
-    monkeypatch.setattr(plots, "png", kept)
-    assert {"spike-5x-shape-1.png", "spike-5x-shape-3.png"} <= plots.pictures(spike(), None).keys()
-    rate, latency, owed = drawn[0].axes
+def test_the_picture_has_offered_achieved_p99_and_what_was_owed() -> None:
+    measured = spike()
+    assert {"spike-5x-shape-1.png", "spike-5x-shape-3.png"} <= plots.pictures(measured, None).keys()
+    drawn: Any = plots.peak_figure("spike-5x", measured.rounds[0].shape or pytest.fail("no figures"))
+    rate, latency, owed = drawn.axes
     offered, achieved = (patch.get_data().values for patch in rate.patches if hasattr(patch, "get_data"))
     assert [one.max() for one in (offered, achieved)] == pytest.approx([1000, 1000], rel=0.01)
     assert latency.lines[0].get_ydata()[10] == pytest.approx(6.0, rel=1 / 16)
