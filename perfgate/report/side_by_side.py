@@ -25,18 +25,18 @@ from perfgate.model.summary import centre, metric_value
 from perfgate.model.system import SYSTEMS, System, release_of
 from perfgate.model.usual import tier_options
 from perfgate.report.next_steps import gate_command, target_here
-from perfgate.report.results import load_run, note_once, recorded_measurements, recorded_runs, run_files
+from perfgate.report.results import load_run, recorded_measurements, recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
 from perfgate.report.terminal import Terminal, write_table
 
+RATE = "records_per_s"
 METRICS = (
-    "records_per_s",
+    RATE,
     "latency_ms.p99",
     "end_to_end_latency_ms.p99",
     "broker_cpu_us_per_record",
     "broker_rss_mib.sum",
 )
-OF_RATE = ("records_per_s",)
 AT_CAP = 0.98
 """A capped load that gets this share of its rate measures the cap, not the brokers."""
 COLUMNS = ("scenario", "metric", "Kafka", "Pulsar", "Pulsar / Kafka", "95 % interval", "so")
@@ -154,22 +154,23 @@ def rows(found: Sequence[Pair]) -> list[tuple[str, ...]]:
     for pair in found:
         for metric in METRICS if not pair.why_not else ():
             kafka, pulsar = (values_of(one, metric) for one in (pair.kafka, pair.pulsar))
-            if kafka and pulsar and not (metric in OF_RATE and pair.kafka[0].scenario.load.fixed_rate):
+            if kafka and pulsar and not (metric == RATE and pair.kafka[0].scenario.load.fixed_rate):
                 made.append(_row(pair, metric, kafka, pulsar))
     return made
 
 
 def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[str, ...]:
     figures = [number(centre(values)) for values in (kafka, pulsar)]
-    info, ratio = metric_info(metric), ratio_of(kafka, pulsar)
-    load = pair.kafka[0].scenario.load
-    capped = [min(values) >= AT_CAP * load.rate for values in (kafka, pulsar)] if metric in OF_RATE else [False]
+    ratio = ratio_of(kafka, pulsar)
     if ratio is None:
         return (pair.name, metric, *figures, "-", "-", "too few values")
     estimate, (low, high) = ratio
-    words = "not told apart" if low <= 1 <= high else f"Pulsar {'more' if estimate > 1 else 'less'}"
-    if any(capped):
+    cap = AT_CAP * pair.kafka[0].scenario.load.rate
+    if metric == RATE and any(min(values) >= cap for values in (kafka, pulsar)):
         words = "at the cap of the load: no comparison"
+    else:
+        words = "not told apart" if low <= 1 <= high else f"Pulsar {'more' if estimate > 1 else 'less'}"
+    info = metric_info(metric)
     assert info is not None
     return (
         pair.name,
@@ -225,10 +226,9 @@ def _where(document: Mapping[str, Any]) -> tuple[object, ...]:
 def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> None:
     """Write the table, the settings that make its rows comparable, and what is left out with the reason."""
     found = list(pairs(runs))
-    for system, own in runs.items():
+    for own in runs.values():
         names = ", ".join(str(run["run_id"]) for run in own)
         terminal.write_line(f"{release_of(own[-1]['target'])}: {names}")
-        assert system in SYSTEMS
     write_table(terminal, COLUMNS, rows(found))
     for pair in found:
         terminal.write_line(
@@ -257,13 +257,8 @@ class Printer:
 def show(paths: Sequence[Path], results: Path) -> int:
     """Print the table of these files, or of the newest run of each system in `results`; return the exit code."""
     try:
-        if paths:
-            runs = chosen([load_run(path, "RUN.json") for path in paths])
-        else:
-            runs = {
-                system: own[-1:] for system, own in chosen(list(recorded_runs(run_files(results), note_once))).items()
-            }
-        write(Printer(), runs)
+        runs = chosen([load_run(path, "RUN.json") for path in paths] or list(recorded_runs(run_files(results))))
+        write(Printer(), runs if paths else {system: own[-1:] for system, own in runs.items()})
     except ConfigurationError as error:
         print(f"not side by side: {error}", file=sys.stderr)
         return 2
