@@ -48,20 +48,17 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
     cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
     base, rate = name.upper().replace("-", "_"), _rounded(topic.rate) if topic.rate > 0 else BASE_RATE
     about = f"the load of topic {topic.name} of {cluster}, at its rate and at twice that"
+    used = record_bytes(topic)
+    longer = f"; one with its time has {used} B at least" if used > sample.record_bytes else ""
     changes = [
         ("topic.partitions", topic.partitions, "described"),
         ("topic.replicas", topic.replication_factor, "described"),
         *((f"topic.{setting}", _value(value), "described: not the default") for setting, value in topic.config),
         (
             "record.bytes",
-            record_bytes(topic),
+            used,
             f"mean of the sample: {sample.record_bytes:,} B; median {sample.record_bytes_median:,} B, p99 "
-            f"{sample.record_bytes_p99:,} B"
-            + (
-                f"; one with its time has {LEAST_RECORD_BYTES} B at least"
-                if sample.record_bytes < LEAST_RECORD_BYTES
-                else ""
-            ),
+            f"{sample.record_bytes_p99:,} B{longer}",
         ),
         *_sizes(topic),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
@@ -149,7 +146,7 @@ def _value(value: str) -> str | int:
 
 
 def _quoted(value: object) -> str:
-    return json.dumps(value)  # which Python reads alike
+    return json.dumps(value, ensure_ascii=False)  # which Python reads alike
 
 
 def _keys(topic: ObservedTopic) -> str | int:
@@ -180,23 +177,23 @@ def workload_text(family: Family, file: str, notes: tuple[str, ...]) -> str:
     `file`: the workload's; `notes`: what is not as that has it.
     """
     (scenario,) = family.scenarios
-    names = {"Scenario", *_names(scenario)} if type(scenario).__name__ == "Scenario" else {*_names(scenario)}
+    names = sorted(set(_names(scenario)), key=str.lower)
     constant = scenario.name.upper().replace("-", "_")
-    told = [fill(f"- {_plain(note)}", WIDTH, subsequent_indent="  ") for note in notes]
+    differing = [fill(f"- {_plain(note)}", WIDTH, subsequent_indent="  ") for note in notes]
     about = _plain(f"{family.about[:1].upper()}{family.about[1:]}, from {file}.")
     lines = [
         f'"""{about}',
-        *(["", "Otherwise than that file has it:", ""] if told else []),
-        *told,
+        *(["", "Otherwise than that file has it:", ""] if differing else []),
+        *differing,
         '"""',
         "",
-        f"from perfgate.model import {', '.join(sorted(names, key=str.lower))}",
+        f"from perfgate.model import {', '.join(names)}",
         "from perfgate.model.catalogue import Family",
         "",
         f"{constant} = {_code(scenario, '')}",
         "",
         "FAMILIES = (",
-        f"    Family(name={_text(family.name)}, about={_text(family.about)}, scenarios=({constant},)),",
+        f"    Family(name={_quoted(family.name)}, about={_quoted(family.about)}, scenarios=({constant},)),",
         ")",
     ]
     return "\n".join(lines) + "\n"
@@ -227,10 +224,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _is_settings(value: tuple[Any, ...]) -> bool:
-    pairs = all(
-        isinstance(one, tuple) and len(one) == 2 and all(isinstance(part, str) for part in one) for one in value
-    )
-    return bool(value) and pairs
+    return bool(value) and all(isinstance(one, tuple) and [*map(type, one)] == [str, str] for one in value)
 
 
 def _code(value: Any, indent: str) -> str:
@@ -240,12 +234,12 @@ def _code(value: Any, indent: str) -> str:
         parts = [f"{key}={_code(inner, indent + INDENT)}" for key, inner in _stated(value)]
         return _listed(f"{name}(", parts, ")", indent)
     if isinstance(value, tuple) and _is_settings(value):
-        inside = _listed("{", [f"{_text(name)}: {_text(text)}" for name, text in value], "}", indent)
+        inside = _listed("{", [f"{_quoted(name)}: {_quoted(text)}" for name, text in value], "}", indent)
         return f"settings({inside})"
     if isinstance(value, tuple):
         parts = [_code(inner, indent + INDENT) for inner in value]
         return _listed("(", parts, ",)" if len(parts) == 1 else ")", indent)
-    return _text(value) if isinstance(value, str) else repr(value)
+    return _quoted(value) if isinstance(value, str) else repr(value)
 
 
 def _listed(opened: str, parts: list[str], closed: str, indent: str) -> str:
@@ -258,7 +252,3 @@ def _listed(opened: str, parts: list[str], closed: str, indent: str) -> str:
 
 def _plain(text: str) -> str:
     return text.replace('"""', "'''").replace("\\", "/")
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
