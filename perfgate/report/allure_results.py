@@ -91,7 +91,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
         + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *notes)
-        + _paragraph(integrity_line([entry["accounting"]], [entry]))
+        + _paragraph(integrity_line([entry]))
         + html_table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + html_table(("metric", "value", "unit", "each round"), figures)
         + html_table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))

@@ -113,7 +113,7 @@ class View:
         entries, verb = (sides, "compared") if sides else (document["scenarios"], "measured")
         lines = [
             f"{counted(len(judged), 'scenario')} {verb}: "
-            f"{integrity_line([one['accounting'] for one in entries], entries)}.",
+            f"{integrity_line(entries)}.",
             _answered(names, judged, verb),
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
@@ -186,11 +186,12 @@ def recorded_kept(entry: Mapping[str, Any]) -> str:
     return f"{topic.quorums}, {cluster.durability}"
 
 
-def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]) -> str:
+def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return in one line what became of the records: sent, acknowledged, not; lost and doubled where there are readers.
 
     A reader that joined late has lost nothing before it joined: `missed` counts what it should have had.
     """
+    accountings = [entry["accounting"] for entry in entries]
     total = {key: sum(one[key] for one in accountings) for key in ("attempted", "acked", "failed", "unresolved")}
     line = "{attempted:,} records sent: {acked:,} acknowledged, {failed:,} failed, {unresolved:,} unresolved"
     if withdrawn := sum(one.get("withdrawn", 0) for one in accountings):

@@ -163,15 +163,15 @@ def test_what_cannot_be_recorded_is_not_told_to_be(document: dict[str, Any]) -> 
 
 def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
     sent = {"attempted": 1000, "acked": 990, "failed": 7, "unresolved": 3}
-    assert integrity_line([sent, sent], [{"reading": None}]) == (
-        "2,000 records sent: 1,980 acknowledged, 14 failed, 6 unresolved"
-    )
+    unread = {"accounting": sent, "reading": None}
+    assert integrity_line([unread, unread]) == "2,000 records sent: 1,980 acknowledged, 14 failed, 6 unresolved"
     taken_back = {**sent, "attempted": 1100, "withdrawn": 100}
-    assert integrity_line([taken_back], [{"reading": None}]) == (
+    assert integrity_line([{"accounting": taken_back, "reading": None}]) == (
         "1,100 records sent: 990 acknowledged, 7 failed, 3 unresolved, 100 taken back before they left the client"
     ), "the sum is whole"
     reading = {"read": 980, "missed": 2, "duplicated": 1, "reordered": 4}
-    assert integrity_line([sent], [{"reading": reading}]).endswith("980 read: 2 missed, 1 duplicated, 4 out of order")
+    line = integrity_line([{"accounting": sent, "reading": reading}])
+    assert line.endswith("980 read: 2 missed, 1 duplicated, 4 out of order")
 
 
 def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
