@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfgate.judge.phrases import number, percent
+from perfgate.judge.phrases import number
 from perfgate.judge.rounds import never_turned_over
-from perfgate.model import metric_info
 from perfgate.model.judged import place
 from perfgate.model.system import system_of
-from perfgate.report.view import recorded_kept
+from perfgate.report.view import change_of, or_dash, recorded_kept, with_unit
 
 HEADS = ("scenario", "decided by", "measured", "to last run", "to baseline", "p99 ms", "us CPU/record", "limit")
 RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
@@ -19,12 +18,12 @@ RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureRow:
-    """One scenario: `cells` under HEADS, "-" where there is no such figure.
+    """One scenario, of which run.json has `entry`: `cells` under HEADS, "-" where there is no such figure.
 
     `metric`: the one that decides. `kept`: quorums and durability of Pulsar; empty for Kafka.
     """
 
-    name: str
+    entry: Mapping[str, Any]
     metric: str
     cells: tuple[str, ...]
     verdict: str
@@ -48,19 +47,18 @@ def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], of_pulsar: bool) 
     decided: Mapping[str, Any] = (entry["judgements"] or [{"metric": RATE, "baseline": None, "limit": None}])[0]
     metric = str(decided["metric"]) if decided["metric"] in metrics else RATE
     measured, last = (_value(known, metric) for known in (metrics, earlier))
-    info = metric_info(metric)
     cells = (
         entry["name"],
         metric,
-        "-" if measured is None else f"{number(measured)} {info.unit if info else ''}".strip(),
-        _change(measured, last),
-        _change(measured, decided["baseline"]),
+        with_unit(measured, metric),
+        change_of(measured, last),
+        change_of(measured, decided["baseline"]),
         "-" if (p99 := _value(metrics, P99)) is None or _waited_since_the_start(entry) else number(p99),
-        "-" if (cpu := _value(metrics, CPU)) is None else number(cpu),
-        "-" if decided["limit"] is None else number(decided["limit"]),
+        or_dash(_value(metrics, CPU)),
+        or_dash(decided["limit"]),
     )
     return FigureRow(
-        name=entry["name"],
+        entry=entry,
         metric=metric,
         cells=cells,
         verdict=str(entry["verdict"] or "not judged"),
@@ -78,10 +76,3 @@ def _waited_since_the_start(entry: Mapping[str, Any]) -> bool:
 
 def _value(metrics: Mapping[str, Any], name: str) -> float | None:
     return metrics[name]["value"] if name in metrics else None
-
-
-def _change(measured: float | None, from_: float | None) -> str:
-    if measured is None or not from_:
-        return "-"
-    off = measured / from_ - 1
-    return f"{'+' if off > 0 else ''}{percent(off)}"

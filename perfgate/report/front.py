@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -13,17 +12,16 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from perfgate.judge.phrases import number
 from perfgate.model import Effect, Verdict, metric_info
 from perfgate.model.counting import counted
 from perfgate.model.judged import place
 from perfgate.model.secret import redacted
 from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
-from perfgate.report.figures import HEADS, figure_rows
+from perfgate.report.figures import HEADS, FigureRow, figure_rows
 from perfgate.report.next_steps import next_steps
 from perfgate.report.small_charts import rounds_chart, sparkline
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import COLLAPSED, Line, View, word_of
+from perfgate.report.view import COLLAPSED, Line, View, by_verdict, with_unit, word_of
 
 COMPARED = ("cpu_model", "cores", "kernel", "python")
 """Facts of the machine and the client that figures depend on."""
@@ -52,13 +50,14 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
     document, past = view.document, past or Past()
     same = [line for line in view.lines if line.verdict in COLLAPSED]
     rows = figure_rows(document, before)
-    counts = Counter(line.verdict for line in same)
-    return _template("answers.html").render(
+    sparks = [_spark(row, past) for row in rows]
+    return _template().render(
         title=f"{SYSTEM_NAMES[system_of(document['target'])]} performance gate {document['run_id']}",
         word=word_of(document),
         started=document["started"],
         exit_code=document["exit_code"],
-        tone=_tone_of_run(view),
+        tone=tone,
+        tone_of_run=_tone_of_run(view),
         headline=view.headline(),
         bold=(*view.often, *banners(document, before)),
         files=FILES,
@@ -66,21 +65,10 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
         cards=[_card(line, document, past) for line in view.off],
         heads=HEADS,
         kept=KEPT if any(row.kept for row in rows) else "",
-        rows=(
-            shown := [
-                {
-                    "cells": row.cells,
-                    "verdict": row.verdict,
-                    "tone": tone(row.verdict),
-                    "kept": row.kept,
-                    "spark": _spark(row.name, row.metric, document, past),
-                }
-                for row in rows
-            ]
-        ),
-        sparks=any(row["spark"] for row in shown),
+        rows=list(zip(rows, sparks, strict=True)),
+        with_sparks=any(sparks),
         same=same,
-        unchanged=", ".join(f"{count} {verdict}" for verdict, count in counts.items()),
+        unchanged=by_verdict(same),
         drifts=view.drifts
         or ["No drift in the recorded runs of this kind. The History tab of each test has its former runs."],
         trust=view.trust(),
@@ -88,7 +76,7 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
     )
 
 
-def _template(name: str) -> Template:
+def _template() -> Template:
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -97,7 +85,7 @@ def _template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return made.get_template(name)
+    return made.get_template("answers.html")
 
 
 def style() -> str:
@@ -122,61 +110,44 @@ def _nothing_off(view: View) -> str:
     lack = f"{counted(without, 'scenario')} {'has' if without == 1 else 'have'} no limits to be judged by"
     if without == len(view.lines):
         return f"Nothing was judged: {lack}." if without else "Nothing was judged."
-    return (
-        f"All that was judged is within its limits; {lack}." if without else "All that was judged is within its limits."
-    )
+    return f"All that was judged is within its limits{f'; {lack}' if without else ''}."
 
 
 def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]:
     """Return what stands on the card of something that is off."""
     _, _, details = (line.message or "").partition("\n")
-    entry = _entry_of(line.name, document)
-    held, chart = _held(entry) if entry else ((), Markup(""))
+    entry = next((entry for entry in document["scenarios"] if entry["name"] == line.name), None)
+    held, chart = _held(entry) if entry else ([], Markup(""))
     return {
         "verdict": line.verdict,
-        "tone": tone(line.verdict),
         "name": line.name,
         "sentence": line.sentence.removeprefix(f"{line.verdict} {line.name}").lstrip(": "),
-        "held": list(held),
+        "held": held,
         "chart": chart,
         "since": past.since.get(line.name, ""),
         "details": dedent(details).strip(),
     }
 
 
-def _entry_of(name: str, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return next((entry for entry in document["scenarios"] if entry["name"] == name), None)
-
-
-def _held(entry: Mapping[str, Any]) -> tuple[Sequence[tuple[str, str]], Markup]:
+def _held(entry: Mapping[str, Any]) -> tuple[list[tuple[str, str]], Markup]:
     """Return the worst judged metric of a scenario as names and texts, and its rounds as a picture."""
     judged = sorted(entry["judgements"], key=lambda one: place(one["verdict"]))
     worst = next((one for one in judged if one["metric"] in entry["metrics"]), None)
     if worst is None:
-        return (), Markup("")
-    info, figure = metric_info(worst["metric"]), entry["metrics"][worst["metric"]]
-    unit = info.unit if info else ""
-
-    def texts() -> Iterator[tuple[str, str]]:
-        for what, value in (
-            ("measured", figure["value"]),
-            ("expected", worst["baseline"]),
-            ("limit", worst["limit"]),
-        ):
-            if value is not None:
-                yield what, f"{number(value)} {unit}".strip()
-
-    return [("metric", worst["metric"]), *texts()], rounds_chart(
-        figure["rounds"], unit, worst["baseline"], worst["limit"]
-    )
+        return [], Markup("")
+    metric, baseline, limit = worst["metric"], worst["baseline"], worst["limit"]
+    info, figure = metric_info(metric), entry["metrics"][metric]
+    figures = (("measured", figure["value"]), ("expected", baseline), ("limit", limit))
+    texts = [(what, with_unit(value, metric)) for what, value in figures if value is not None]
+    chart = rounds_chart(figure["rounds"], info.unit if info else "", baseline, limit)
+    return [("metric", metric), *texts], chart
 
 
-def _spark(name: str, metric: str, document: Mapping[str, Any], past: Past) -> Markup:
-    entry = _entry_of(name, document)
-    assert entry is not None
+def _spark(row: FigureRow, past: Past) -> Markup:
+    entry, metric = row.entry, row.metric
     if metric not in entry["metrics"]:
         return Markup("")
-    former = past.values.get(name, {}).get(metric, ())
+    former = past.values.get(entry["name"], {}).get(metric, ())
     limit = next((one["limit"] for one in entry["judgements"] if one["metric"] == metric), None)
     return sparkline([*former, entry["metrics"][metric]["value"]], limit)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from perfgate.model.secret import redacted
 from perfgate.model.system import release_of
 from perfgate.report.figures import HEADS, figure_rows
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import View
+from perfgate.report.view import View, by_verdict
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
@@ -41,9 +40,8 @@ def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
         lines += [f"| {line.verdict} | {cell(line.name)} | {cell(line.what)} |" for line in listed[:most]]
         lines += [f"| ... | {len(listed) - most} more | see run.json |"] * (len(listed) > most)
         lines.append("")
-    counts = Counter(line.verdict for line in view.lines if line not in listed)
-    if counts:
-        lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
+    if unlisted := [line for line in view.lines if line not in listed]:
+        lines += [f"{by_verdict(unlisted)}.", ""]
     lines += _figures(view, before)
     lines += [f"- note: {cell(note)}" for note in notes[:MOST_NOTES]]
     lines += [""] if notes else []

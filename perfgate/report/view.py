@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +163,11 @@ def view_of(
     return View(document=document, lines=tuple(lines), notes=tuple(notes), drifts=tuple(drifts), advice=advice)
 
 
+def by_verdict(lines: Iterable[Line]) -> str:
+    """Return how many lines have each verdict: 12 PASS, 1 MISSING."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(line.verdict for line in lines).items())
+
+
 def word_of(document: Mapping[str, Any]) -> str:
     """Return the words for a run's exit code, and for what it was judged against."""
     missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
@@ -204,14 +210,31 @@ def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
     return line.format(**total)
 
 
+def or_dash(value: float | None, form: Callable[[float], str] = number) -> str:
+    """Return a figure for a cell; a dash where there is none."""
+    return "-" if value is None else form(value)
+
+
+def with_unit(value: float | None, metric: str) -> str:
+    """Return a figure with its metric's unit; a dash where there is none."""
+    info = metric_info(metric)
+    return "-" if value is None else f"{number(value)} {info.unit if info else ''}".strip()
+
+
+def change_of(measured: float | None, other: float | None) -> str:
+    """Return by how much a figure is off another one; a dash where there is no such share."""
+    if measured is None or not other:
+        return "-"
+    off = measured / other - 1
+    return f"{'+' if off > 0 else ''}{percent(off)}"
+
+
 def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
     """Return the cells of PUBLISHED_COLUMNS for each figure that was published of the scenario."""
     rows: list[tuple[str, ...]] = []
     for figure in outcome.published:
-        info, here = metric_info(figure.metric), metric_value(measurement, figure.metric)
-        unit = f" {info.unit}" if info else ""
-        measured = "-" if here is None else number(here)
-        rows.append((figure.metric, f"{number(figure.value)}{unit}", measured, figure.hardware, figure.differs))
+        here = or_dash(metric_value(measurement, figure.metric))
+        rows.append((figure.metric, with_unit(figure.value, figure.metric), here, figure.hardware, figure.differs))
     return rows
 
 
@@ -237,7 +260,7 @@ def _judged(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason
     for entry in document["relations"]:
         bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"
-        ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.3g}"
+        ratio = or_dash(entry["ratio"], "{:.3g}".format)
         yield entry["verdict"], entry["name"], f"{entry['metric']} {entry['of']} / {entry['over']} is {ratio}, {bounds}"
     for entry in document.get("ranges", ()):
         yield entry["verdict"], entry["name"], "; ".join(entry["reasons"]) or entry["claim"]
@@ -248,14 +271,13 @@ def _judged(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _of_scenario(entry: Mapping[str, Any]) -> str:
     """Return the worst metric with its baseline and limit, or the first reason where no metric was judged."""
     for judgement in sorted(entry["judgements"], key=lambda judgement: place(judgement["verdict"])):
-        if judgement["measured"] is None:
+        measured, baseline = judgement["measured"], judgement["baseline"]
+        if measured is None:
             continue
-        info = metric_info(judgement["metric"])
-        what = f"{judgement['metric']} {number(judgement['measured'])} {info.unit if info else ''}".strip()
-        if judgement["baseline"]:
-            off = judgement["measured"] / judgement["baseline"] - 1
+        what = f"{judgement['metric']} {with_unit(measured, judgement['metric'])}"
+        if baseline:
             against = judgement.get("against", "its baseline").replace("its", "the")
-            what += f", {'+' if off > 0 else ''}{percent(off)} from {against} of {number(judgement['baseline'])}"
+            what += f", {change_of(measured, baseline)} from {against} of {number(baseline)}"
         if judgement["limit"] is not None:
             what += f", limit {number(judgement['limit'])}"
         what += f"; {judgement['reason']}" if judgement["reason"] else ""
