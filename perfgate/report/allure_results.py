@@ -31,7 +31,6 @@ from perfgate.model import (
     Relation,
     Step,
     Verdict,
-    metric_info,
 )
 from perfgate.model.judged import ExitCode
 from perfgate.model.secret import redacted
@@ -44,7 +43,16 @@ from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import PUBLISHED_COLUMNS, WORDS, View, integrity_line, published_rows, word_of
+from perfgate.report.view import (
+    PUBLISHED_COLUMNS,
+    WORDS,
+    View,
+    integrity_line,
+    or_dash,
+    published_rows,
+    with_unit,
+    word_of,
+)
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
 STEP_METRICS = {
@@ -124,7 +132,6 @@ def _attach_rounds(measurement: Measurement) -> None:
     for r in measurement.rounds:
         if r.failover is not None:
             allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
-    for r in measurement.rounds:
         if r.steps:
             allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
 
@@ -136,10 +143,10 @@ def _steps_html(steps: Sequence[Step]) -> str:
         (
             step.part,
             number(step.rate),
-            *(number(step.metrics[name]) if name in step.metrics else "-" for name in STEP_METRICS.values()),
+            *(or_dash(step.metrics.get(name)) for name in STEP_METRICS.values()),
             f"{step.accounting.attempted:,}",
             f"{step.accounting.acked:,}",
-            "-" if step.received is None else f"{step.received:,}",
+            or_dash(step.received, "{:,}".format),
             step.missed or "met",
         )
         for step in steps
@@ -189,7 +196,7 @@ def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
     rows = [
         (
             pair.name,
-            "-" if judgement.measured is None else f"{judgement.measured:.3g}",
+            or_dash(judgement.measured, "{:.3g}".format),
             pair.accepted,
             " ".join(f"{ratio:.3g}" for ratio in step.rounds),
             judgement.verdict.value,
@@ -347,16 +354,14 @@ def _label(family: str, story: str) -> None:
 
 def _judged_row(judgement: Judgement, published: Mapping[str, str]) -> tuple[str, ...]:
     """Return a row of JUDGED_COLUMNS; `published`: by metric, the first figure that was published of it."""
-    info, off = metric_info(judgement.metric), off_baseline(judgement)
-    unit = f" {info.unit}" if info else ""
     return (
         judgement.metric,
-        "-" if judgement.measured is None else number(judgement.measured) + unit,
+        with_unit(judgement.measured, judgement.metric),
         spread_text(judgement.spread),
-        "-" if judgement.baseline is None else number(judgement.baseline),
-        "-" if judgement.tolerance is None else percent(judgement.tolerance),
-        "-" if judgement.limit is None else number(judgement.limit),
-        "-" if off is None else f"{off * 100:+.1f} %",
+        or_dash(judgement.baseline),
+        or_dash(judgement.tolerance, percent),
+        or_dash(judgement.limit),
+        or_dash(off_baseline(judgement), signed),
         published.get(judgement.metric, "-"),
         judgement.verdict.value,
     )

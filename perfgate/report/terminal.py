@@ -30,7 +30,7 @@ from perfgate.model.counting import counted
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.view import word
+from perfgate.report.view import or_dash, word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 TIMED_OUT = "timed_out_share"
@@ -114,7 +114,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
             metric_value(measurement, metric)
             for metric in ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
         ]
-        rate, p99, cores, per_record = ("-" if value is None else number(value) for value in values)
+        rate, p99, cores, per_record = map(or_dash, values)
         if since_the_start(measurement):  # no figure of the brokers: a note says so
             p99 = "-"
         if any(r.spoilt("latency_ms.p99") for r in measurement.rounds):
@@ -192,7 +192,7 @@ def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[s
         pair, held = deciding_step(relation, outcome) if isinstance(relation, RangeRelation) else (relation, outcome)
         assert isinstance(pair, PairRelation)
         judgement = held.judgements[0] if held.judgements else None
-        ratio = f"{judgement.measured:.2f}" if judgement and judgement.measured is not None else "-"
+        ratio = or_dash(judgement.measured if judgement else None, "{:.2f}".format)
         compared = f"{pair.of} / {pair.over} {pair.metric.name}"
         rows.append((relation.name, compared, ratio, pair.accepted, outcome.verdict.value))
     return rows
@@ -207,7 +207,7 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
             rows.append((outcome.name, *"------", duration(outcome.minutes * 60), outcome.effect.value))
             continue
         sides = (metric_value(m, primary.metric.name) for m in (comparison.baseline, comparison.candidate))
-        before, after = ("-" if value is None else number(value) for value in sides)
+        before, after = map(or_dash, sides)
         low, high = primary.interval
         interval = f"{low * 100:+.1f} .. {high * 100:+.1f} %"
         rows.append(
@@ -231,7 +231,7 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
     rows: list[tuple[str, ...]] = []
     for name, comparison in references.items():
         for judgement in outcomes[name].judgements if name in outcomes else ():
-            info, known = metric_info(judgement.metric), judgement.measured is not None and judgement.baseline
+            info, known = metric_info(judgement.metric), judgement.baseline
             cells = ("-",) * 5
             if info and known and judgement.measured is not None and judgement.interval and judgement.limit is not None:
                 low, high = (end / known for end in judgement.interval)

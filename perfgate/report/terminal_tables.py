@@ -14,6 +14,7 @@ from perfgate.model import FAULTS, Measurement, Outcome, Profile
 from perfgate.model.faults import FaultScenario, Figures
 from perfgate.model.metrics import OWED, P99_BACK, PHASE_CPU, PHASE_LATENCY, ROLES
 from perfgate.model.summary import metric_value
+from perfgate.report.view import or_dash
 
 FAULT_COLUMNS = (
     "fault",
@@ -60,7 +61,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
     rows: list[tuple[str, ...]] = []
     for name, scenario, measurement in _with_fault({name: measurements[name] for name in outcomes}):
         values = [metric_value(measurement, metric) for metric in MEDIANS]
-        outage, *times = ("-" if value is None else f"{value:.1f}" for value in values)
+        outage, *times = (or_dash(value, "{:.1f}".format) for value in values)
         if resolution := resolution_s(measurement):
             outage += f" ±{resolution:.1f}"
         losses = [f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}" for metric in SUMS]
@@ -103,10 +104,9 @@ def role_rows(measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
     """Return the cells of ROLE_COLUMNS of every scenario whose nodes have roles; a dash where there is no number."""
     rows = []
     for name, measurement in measurements.items():
-        values = {role: [metric_value(measurement, f"{stem}.{role}") for stem in FIGURES] for role in ROLES}
-        if any(value is not None for found in values.values() for value in found):
-            cells = (", ".join("-" if value is None else number(value) for value in found) for found in values.values())
-            rows.append((name, *cells))
+        values = [[metric_value(measurement, f"{stem}.{role}") for stem in FIGURES] for role in ROLES]
+        if any(value is not None for found in values for value in found):
+            rows.append((name, *(", ".join(map(or_dash, found)) for found in values)))
     return rows
 
 
@@ -119,8 +119,7 @@ def peak_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measur
             continue
         metrics = (*(f"{latency}.p99" for latency in PHASE_LATENCY.values()), P99_BACK, OWED, *PHASE_CPU.values())
         values = [metric_value(measurements[name], metric) for metric in metrics]
-        cells = ("-" if value is None else number(value) for value in values)
-        rows.append((name, " to ".join(map(number, shape.rates)), *cells, outcome.verdict.value))
+        rows.append((name, " to ".join(map(number, shape.rates)), *map(or_dash, values), outcome.verdict.value))
     return rows
 
 
