@@ -118,17 +118,12 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
         judged = {one["metric"]: one for one in entry["judgements"]}
         for metric, value in valid_figures(measurements[entry["name"]]).items():
             figure = entry["metrics"][metric]
-            spread = "" if figure["spread"] is None else figure["spread"]
             texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
-            numbers = (value, spread, len(figure["rounds"]), figure["better"])
-            held = [_shown(judged.get(metric, {}).get(name)) for name in ("baseline", "limit", "verdict")]
-            verdicts = (*held, entry["verdict"] or "")
-            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers, *verdicts, *facts, *of_pulsar])
+            numbers = (value, figure["spread"], len(figure["rounds"]), figure["better"])
+            held = [judged.get(metric, {}).get(name) for name in ("baseline", "limit", "verdict")]  # None: empty
+            figures = (*map(text_cell, (*texts, figure["unit"])), *numbers, *held, entry["verdict"])
+            writer.writerow([*figures, *facts, *of_pulsar])
     return text.getvalue()
-
-
-def _shown(value: object) -> object:
-    return "" if value is None else value
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, str]:
@@ -266,10 +261,8 @@ def exported(metric: str) -> Exported:
     endings, unit, factor = UNITS.get(info.unit, ((info.unit,), info.unit, 1.0))
     stem, _, part = metric.partition(".")
     timed = f"{stem}.p99" in METRICS
-    for ending in endings:
-        if stem == ending or stem.endswith(f"_{ending}"):
-            stem = stem.removesuffix(ending).rstrip("_")
-            break
+    ending = next((one for one in endings if stem == one or stem.endswith(f"_{one}")), "")
+    stem = stem.removesuffix(ending).rstrip("_")
     labels = {}
     if timed and part in QUANTILES:
         labels = {"quantile": QUANTILES[part]}
@@ -299,7 +292,8 @@ def _figures(
             for what, one in (("", value), ("baseline", held.get("baseline")), ("limit", held.get("limit"))):
                 if one is not None:
                     known = as_there.named(what)
-                    text = _help(f"{_words(metric)}, {what}" if what else _words(metric))
+                    label = f"{_words(metric)}, {what}" if what else _words(metric)
+                    text = f"{label[:1].upper()}{label[1:]}."
                     made = _Family(name=known, help=text, unit=as_there.unit, kind=as_there.kind)
                     families.setdefault(known, made).samples.append(
                         ({**labels, **as_there.labels}, one * as_there.factor)
@@ -352,10 +346,6 @@ def _run(document: Mapping[str, Any], common: Mapping[str, str], facts: Mapping[
         ("run_not_run", "Scenarios and relations selected and not run.", "", common, float(len(document["not_run"]))),
     ):
         yield _Family(name=f"{PREFIX}_{name}", help=text, unit=unit, samples=[(labels, value)])
-
-
-def _help(label: str) -> str:
-    return label[:1].upper() + label[1:] + "."
 
 
 def _escaped(text: str) -> str:
