@@ -36,7 +36,6 @@ FORMER_RUNS = 10
 """Former runs that are drawn with a run's own rounds."""
 LEAST_MOVE = 0.03
 MAX_P_VALUE = 0.001
-MIN_MAGNITUDE = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,17 +109,18 @@ def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, 
 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:
     """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
-    alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like)]
-    moved = []
+    alike, moved = _unmodified(entries, like), []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
         for metric in METRICS:
-            series = [
-                (str(e["started"]), float(e["rows"][scenario][metric]))
-                for e in alike
-                if scenario in e["rows"] and metric in e["rows"][scenario] and is_sound(e["rows"][scenario])
-            ]
+            rows = [(str(entry["started"]), entry["rows"].get(scenario, {})) for entry in alike]
+            series = [(day, float(row[metric])) for day, row in rows if metric in row and is_sound(row)]
             moved += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
     return moved
+
+
+def _unmodified(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    kind = kind_of(like)
+    return [entry for entry in entries if not entry["modified"] and kind_of(entry) == kind]
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
@@ -139,7 +139,7 @@ def former_values(
 
     `before`: the id of a run; only runs that began before it count (ids sort by time).
     """
-    alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like) and str(e["run_id"]) < before]
+    alike = [entry for entry in _unmodified(entries, like) if str(entry["run_id"]) < before]
     by_scenario: dict[str, dict[str, list[float]]] = {}
     for entry in alike[-latest:]:
         for name, row in entry["rows"].items():
@@ -151,44 +151,32 @@ def former_values(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdicts:
-    """A former run: its id, day and commit, and the verdict of each scenario and relation that was judged."""
+    """A former run: its id and commit, and the verdict of each scenario and relation that was judged."""
 
     run_id: str
-    day: str
     commit: str
     of: Mapping[str, str]
 
 
 def verdicts_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> list[Verdicts]:
     """Return the runs of the same kind, modified alike, that began before the run `before`, oldest first."""
-    return [
-        Verdicts(
-            run_id=str(e["run_id"]),
-            day=str(e["started"])[:10],
-            commit=str(e["commit"]),
-            of={
-                name: verdict
-                for name, verdict in (
-                    *((name, row["verdict"]) for name, row in e["rows"].items()),
-                    *e.get("relations", {}).items(),
-                )
-                if verdict
-            },
-        )
-        for e in entries
-        if kind_of(e) == kind_of(like) and e["modified"] == like["modified"] and str(e["run_id"]) < before
-    ]
+    former = []
+    for entry in entries:
+        if kind_of(entry) == kind_of(like) and entry["modified"] == like["modified"] and str(entry["run_id"]) < before:
+            judged = {name: row["verdict"] for name, row in entry["rows"].items()} | entry.get("relations", {})
+            of = {name: verdict for name, verdict in judged.items() if verdict}
+            former.append(Verdicts(run_id=str(entry["run_id"]), commit=str(entry["commit"]), of=of))
+    return former
 
 
-def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> dict[str, int]:
-    """Return in how many of the latest runs of the same kind in a row each scenario or relation was undecided.
+def undecided_before(former: Sequence[Verdicts]) -> dict[str, int]:
+    """Return in how many of the latest former runs in a row each scenario or relation was undecided.
 
-    Only runs that were modified alike and began before the run `before` count; one without a verdict of it is skipped.
+    A run without a verdict of it is skipped.
     """
-    alike = [run.of for run in verdicts_before(entries, like, before)]
     in_a_row = {}
-    for name in {name for verdicts in alike for name in verdicts}:
-        verdicts = [each[name] for each in reversed(alike) if name in each]
+    for name in {name for run in former for name in run.of}:
+        verdicts = [run.of[name] for run in reversed(former) if name in run.of]
         in_a_row[name] = next((i for i, verdict in enumerate(verdicts) if verdict not in NOT_DECIDED), len(verdicts))
     return {name: runs for name, runs in in_a_row.items() if runs}
 
@@ -233,7 +221,7 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
             note_once("drift is not looked for here: it needs pip install --no-deps apache-otava")
             return []
         values = [value for _, value in series]  # a list: the library compares it with ==
-        points, _ = compute_change_points(values, window_len=30, max_pvalue=MAX_P_VALUE, min_magnitude=MIN_MAGNITUDE)
+        points, _ = compute_change_points(values, window_len=30, max_pvalue=MAX_P_VALUE, min_magnitude=0.0)
     edges = [0, *sorted(int(point.index) for point in points), len(values)]
     moves = []
     for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):

@@ -363,7 +363,7 @@ def test_a_replay_draws_the_runs_before_it(tmp_path: Path, document: dict[str, A
 
 def test_since_when_a_verdict_is_what_it_is() -> None:
     def run(number: int, verdict: str) -> history.Verdicts:
-        return history.Verdicts(run_id=f"R{number}", day="2026-11-20", commit=f"c{number}", of={"batch-1k": verdict})
+        return history.Verdicts(run_id=f"R{number}", commit=f"c{number}", of={"batch-1k": verdict})
 
     def told(*before: str) -> str:
         document = {"scenarios": [{"name": "batch-1k", "verdict": "REGRESSED"}], "relations": []}
