@@ -269,18 +269,24 @@ def command(history: Path, prune_before: datetime | None) -> int:
     if not history.exists():
         print(f"{history} does not exist; each run of the gate adds to it", file=sys.stderr)
         return 2
-    if prune_before:
-        print(f"{prune(history, prune_before.date())} run(s) removed")
-    entries = load(history)
+    try:
+        if prune_before:
+            print(f"{prune(history, prune_before.date())} run(s) removed")
+        _show(load(history), history.with_name(PAGE))
+    except OSError as error:
+        print(f"no history: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _show(entries: Sequence[Mapping[str, Any]], drawn: Path) -> None:
     for entry in entries[-20:]:
         verdicts = ", ".join(f"{name} {row['verdict']}" for name, row in entry["rows"].items())
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
-    drawn = history.with_name(PAGE)
     from perfgate.report.history_page import page  # which imports this module
 
     drawn.write_text(page(entries), encoding="utf-8", errors="replace")
     print(f"over time: {drawn}")
     for drift in drifts(entries, entries[-1]) if entries else []:
         print(f"drift: {drift}")
-    return 0

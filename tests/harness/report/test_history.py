@@ -111,6 +111,14 @@ def test_too_few_runs_are_no_drift_and_a_torn_line_is_left_out(tmp_path: Path, d
     assert history.drifts(entries, entries[-1]) == []
 
 
+def test_a_history_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder of the runs, given instead of the file in it, ended in a traceback."""
+    assert called(history.command, f"--history={tmp_path}") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("no history: ")
+    assert str(tmp_path) in said
+
+
 def test_pruning_removes_what_is_older_and_nothing_else(tmp_path: Path, document: dict[str, Any]) -> None:
     path = tmp_path / "history.jsonl"
     for number in range(1, 11):
