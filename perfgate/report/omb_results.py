@@ -6,14 +6,14 @@ tool's own empty value where its chart script reads the field (an empty list or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
 from perfgate.judge.rounds import spoilt
-from perfgate.model import Measurement, Round
+from perfgate.model import Measurement
 from perfgate.model.histogram import merged
 
 PERCENTILES: Mapping[str, float] = {
@@ -36,7 +36,9 @@ def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str
     """Return the result of a scenario; `workload` and `driver`: names by which the tool's charts tell results apart."""
     scenario, rounds = measurement.scenario, measurement.rounds
     consumers = scenario.consumers
-    document: dict[str, Any] = {
+    delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]
+    sent, received = (() if spoilt(measurement, name) else rounds for name in ("latency_ms.p99", END_TO_END))
+    return {
         "workload": workload,
         "driver": driver,
         "messageSize": scenario.record_bytes,
@@ -48,14 +50,11 @@ def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str
         "publishErrorRate": [r.accounting.failed_total / (r.warmup_s + r.window_s) for r in rounds],
         "consumeRate": [r.metrics[READ] for r in rounds if READ in r.metrics],
         "backlog": [],
+        "publishDelayLatency99pct": [round(1e3 * delay) for delay in delays if delay is not None],
+        "aggregatedPublishDelayLatencyQuantiles": {},
+        **_latencies("publishLatency", [r.latency_histogram for r in sent]),
+        **_latencies("endToEndLatency", [r.end_to_end_histogram for r in received], zeros=not consumers),
     }
-    delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]
-    document["publishDelayLatency99pct"] = [round(1e3 * delay) for delay in delays if delay is not None]
-    document["aggregatedPublishDelayLatencyQuantiles"] = {}
-    sent, received = (() if spoilt(measurement, name) else rounds for name in ("latency_ms.p99", END_TO_END))
-    document.update(_latencies("publishLatency", sent, lambda r: r.latency_histogram))
-    document.update(_latencies("endToEndLatency", received, lambda r: r.end_to_end_histogram, zeros=not consumers))
-    return document
 
 
 def file_name(scenario: str, driver: str, now: datetime) -> str:
@@ -63,30 +62,25 @@ def file_name(scenario: str, driver: str, now: datetime) -> str:
     return f"{scenario}-{driver.replace('/', '-')}-{now:%Y-%m-%d-%H-%M-%S}.json"
 
 
-def _latencies(
-    name: str, rounds: tuple[Round, ...], of: Callable[[Round], str], *, zeros: bool = False
-) -> Iterator[tuple[str, list[float] | float | dict[str, float]]]:
-    """Yield a latency's lists, a value for each round, its aggregates and the curve of its quantiles.
+def _latencies(name: str, encoded: Sequence[str], *, zeros: bool = False) -> dict[str, Any]:
+    """Return a latency's lists, a value for each round, its aggregates and the curve of its quantiles.
 
     `zeros`: of what nobody waited for, as the tool has it of an empty histogram.
     """
-    each = [merged([of(r)]) for r in rounds if of(r) or zeros]
-    yield f"{name}Avg", [one.get_mean_value() / 1e3 for one in each]
-    for suffix, percentile in PERCENTILES.items():
-        yield f"{name}{suffix}", [one.get_value_at_percentile(percentile) / 1e3 for one in each]
-    yield f"{name}Max", [one.get_max_value() / 1e3 for one in each]
+    each = [_figures(merged([one])) for one in encoded if one or zeros]
+    found: dict[str, Any] = {f"{name}{end}": [one[end] for one in each] for end in ("Avg", *PERCENTILES, "Max")}
     stem = f"aggregated{name[0].upper()}{name[1:]}"
-    yield f"{stem}Quantiles", {}
-    if not each:
-        return
-    whole = merged(of(r) for r in rounds)
-    yield f"{stem}Avg", whole.get_mean_value() / 1e3
-    for suffix, percentile in PERCENTILES.items():
-        yield f"{stem}{suffix}", whole.get_value_at_percentile(percentile) / 1e3
-    yield f"{stem}Max", whole.get_max_value() / 1e3
-    yield f"{stem}Quantiles", dict(_curve(whole))
+    found[f"{stem}Quantiles"] = {}
+    if each:
+        whole = merged(encoded)
+        found |= {f"{stem}{end}": value for end, value in _figures(whole).items()}
+        curve = whole.get_percentile_iterator(TICKS_PER_HALF)
+        found[f"{stem}Quantiles"] = {str(at.percentile_level_iterated_to): at.value_iterated_to / 1e3 for at in curve}
+    return found
 
 
-def _curve(histogram: HdrHistogram) -> Iterator[tuple[str, float]]:
-    for item in histogram.get_percentile_iterator(TICKS_PER_HALF):
-        yield str(item.percentile_level_iterated_to), item.value_iterated_to / 1e3
+def _figures(histogram: HdrHistogram) -> dict[str, float]:
+    """Return what a histogram of us has in ms, by the ends of the tool's names."""
+    percentiles = {end: histogram.get_value_at_percentile(percentile) for end, percentile in PERCENTILES.items()}
+    values = {"Avg": histogram.get_mean_value(), **percentiles, "Max": histogram.get_max_value()}
+    return {end: value / 1e3 for end, value in values.items()}
