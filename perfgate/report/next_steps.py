@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from perfgate.judge.run_end import is_undecided
-from perfgate.judge.wording import MORE_ROUNDS
+from perfgate.judge.wording import MORE_ROUNDS, Again
 from perfgate.model import Outcome, Verdict
-from perfgate.model.command import command_line, without
+from perfgate.model.command import command_line
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
 from perfgate.model.pages import page
 from perfgate.model.system import System, system_of
@@ -76,22 +76,17 @@ def target_here(document: Mapping[str, Any]) -> str:
 def to_do_line(
     outcomes: Sequence[Outcome],
     relations: Mapping[str, Outcome],
-    given: Sequence[str],
-    recording: Sequence[str],
+    again: Again,
     *,
     names: Collection[str],
-    rounds: int,
     on_that_machine: bool,
     with_fault: Collection[str] = (),
-    driver: Sequence[str] = (),
 ) -> str:
     """Return what to do now, in one line: of the worst verdict, with the command for it.
 
-    `given`: options of another run like this one; `recording`: those that a baseline of it takes.
-    `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
-    are. `rounds`: of this run. `driver`: its option where it is not the usual one.
-    `on_that_machine`: the run was recorded, perhaps elsewhere. `with_fault`: names of those whose declaration says how
-    many rounds they have.
+    `relations`: their outcomes, by name with the family in front: acks/acks-rate. `again`: repeats the run, without a
+    selection. `names`: of all scenarios that there are. `on_that_machine`: the run was recorded, perhaps elsewhere.
+    `with_fault`: names of those whose declaration says how many rounds they have.
     """
     worst: list[tuple[str, Sequence[str], Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
     worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), one) for name, one in relations.items()]
@@ -101,17 +96,14 @@ def to_do_line(
     if not worst:
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
-    longer = () if outcome.name in with_fault else ("--rounds", str(max(MORE_ROUNDS, 2 * rounds)))
-    again, more = (
-        command_line("gate", *without(given, (*driver, *options)), *selection, *driver, *options)
-        for options in ((), longer)
-    )
+    longer = () if outcome.name in with_fault else ("--rounds", str(max(MORE_ROUNDS, 2 * again.rounds)))
+    plain, more = again.command(selection), again.command(selection, *longer)
     steps = {
-        Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
-        Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
-        Verdict.INVALID: f"mend the reason that its message gives, then {again}",
+        Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {plain}",
+        Verdict.REGRESSED: f"{plain} measures it once more; if it stays, look at what changed since the last green run",
+        Verdict.INVALID: f"mend the reason that its message gives, then {plain}",
         Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
-        Verdict.MISSING: f"{command_line('baseline', *recording)} stores what it is to be held against",
+        Verdict.MISSING: f"{command_line('baseline', *again.recording)} stores what it is to be held against",
     }
     there = " on that machine" if on_that_machine else ""
     others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""

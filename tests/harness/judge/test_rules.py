@@ -467,5 +467,5 @@ def test_no_more_rounds_are_advised_where_the_declaration_says_how_many_faults_t
     told = scenario_message(unsure, measurement([700, 710, 690]), profile(RATE, CPU), again)
     assert f"quiet it and run again ({program()} gate --tier full -k batch-1k)" in told
     names = ["batch-1k"]
-    line = to_do_line([unsure], {}, (), (), names=names, rounds=15, on_that_machine=False, with_fault=names)
+    line = to_do_line([unsure], {}, Again(rounds=15), names=names, on_that_machine=False, with_fault=names)
     assert line.endswith(f"quiet the machine, then {program()} gate -k batch-1k")

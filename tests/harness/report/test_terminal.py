@@ -5,12 +5,13 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.wording import Again
 from perfgate.model import Effect, Outcome, Verdict
 from perfgate.model.command import program
 from perfgate.model.usual import driver_option
@@ -135,19 +136,11 @@ def to_do(
     names: Collection[str] = (),
     rounds: int = 3,
     on_that_machine: bool = False,
-    driver: Sequence[str] = (),
+    driver: tuple[str, ...] = (),
 ) -> str:
     given = options_for(target, tier)
-    return to_do_line(
-        outcomes,
-        relations,
-        given,
-        given,
-        names=names,
-        rounds=rounds,
-        on_that_machine=on_that_machine,
-        driver=driver,
-    )
+    again = Again(given=given, recording=given, driver=driver, rounds=rounds)
+    return to_do_line(outcomes, relations, again, names=names, on_that_machine=on_that_machine)
 
 
 def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> None:
