@@ -126,7 +126,7 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
-        for metric in _recorded(entries):
+        for metric in _recorded(entries) if entries else ():
             if metric in (*TIMES_UNTIL, P99_BACK) and any(
                 metric not in r["metrics"] for e in entries for r in e["rounds"]
             ):
@@ -168,11 +168,10 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         kind = Fault(**fault).about
         of_readers = (IDLE,) if kind.joins else ()
         return (*FAULT_METRICS, *((THROUGHOUT,) if kind.harmless else ()), *of_readers)
-    stated = entries[0]["load"] if entries else {}
-    load = Load(kind=stated.get("kind", ""), times_out=bool(stated.get("times_out")))
-    declared = entries[0]["declared"] if entries else {}
+    stated, declared = entries[0]["load"], entries[0]["declared"]
+    load = Load(kind=stated["kind"], times_out=bool(stated.get("times_out")))
     sizes = ("mib_per_s",) if declared.get("sizes") and not load.open_loop else ()
-    hottest = (HOTTEST_P99,) if entries and Keys(**declared.get("keys", {})).skewed and load.open_loop else ()
+    hottest = (HOTTEST_P99,) if Keys(**declared.get("keys", {})).skewed and load.open_loop else ()
     read = declared.get("consumers")
     consumers = Consumers(**{**read, "config": settings(read["config"])}) if read else None
     lag = lag_metrics(consumers, stated.get("rate", 0.0))
@@ -202,8 +201,7 @@ def narrower(new: Proposed, tolerance: float) -> str:
     if needed is None:
         alone = percent(noise_factor(MOST_RUNS_WORTH_IT, new.looks) * new.spread)
         return f"not {tolerance * 100:g} % by more runs: the spread alone asks for {alone}"
-    more = needed - len(new.values)
-    return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"
+    return f"{tolerance * 100:g} % with {counted(needed - len(new.values), 'more run')}"
 
 
 def worse(proposals: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
