@@ -241,6 +241,11 @@ def stored(new: Proposed, profile: Profile | None) -> Threshold | None:
     return next((threshold for threshold in held if threshold.metric.name == new.metric), None)
 
 
+def text_in(path: Path) -> str:
+    """Return a thresholds file's text without the mark that some editors begin it with; empty of no file."""
+    return path.read_text(encoding="utf-8-sig") if path.exists() else ""
+
+
 def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
     """Return a thresholds file's document, with a table [profile] of these facts where it has none."""
     document = tomlkit.parse(text)
@@ -388,6 +393,6 @@ def show(
         print(f"nothing was written; to write it: {accept_by}")
         return 0
     thresholds.mkdir(exist_ok=True)
-    path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))
+    path.write_text(updated(text_in(path), facts, proposals, runs, because, doubts), encoding="utf-8")
     print(f"written: {path}; say in the commit{in_changelog()} why the figures moved")
     return 0

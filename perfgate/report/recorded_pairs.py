@@ -28,7 +28,7 @@ from perfgate.model.compared import declared_digest
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.folder_options import ACCEPT, RESULTS, THRESHOLDS, in_changelog, profiles_in, words_given
-from perfgate.report.proposal import suggested_name, with_profile
+from perfgate.report.proposal import suggested_name, text_in, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *NOT_THE_SAME_READ)
@@ -161,6 +161,6 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
         print(f"nothing was written; to write {path}: {command_line('pairs', *words_given(), '--accept')}")
         return 0
     thresholds.mkdir(exist_ok=True)
-    path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
+    path.write_text(with_pairs(text_in(path), facts, enough, ids), encoding="utf-8")
     print(f"written: {path}; say so in the commit{in_changelog().removesuffix(',')}")
     return 0

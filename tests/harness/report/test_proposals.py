@@ -94,6 +94,23 @@ def test_a_threshold_is_not_made_of_the_few_runs_that_measured_its_metric_soundl
     assert runs == {"broker_cpu_us_per_record": 6, **({"records_per_s": 8} if stored else {})}
 
 
+def test_a_file_that_begins_with_a_mark_of_its_encoding_is_written_too(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    """Profiles are read so, and --accept ended in a traceback."""
+    results, thresholds = tmp_path / "results", tmp_path / "thresholds"
+    thresholds.mkdir()
+    path = thresholds / "embedded-2c.toml"
+    path.write_text("\ufeff" + (RECORDED_THRESHOLDS / path.name).read_text(), encoding="utf-8")
+    for number in range(1, 7):
+        run = night(document, number, 0.5)
+        (results / run["run_id"]).mkdir(parents=True)
+        (results / run["run_id"] / "run.json").write_text(json.dumps(run))
+    assert show(run, results, thresholds, accept=True, accept_by="", because="another disk") == 0
+    runs = {threshold.metric.name: threshold.runs for threshold in load_profile(path).thresholds["batch-1k"]}
+    assert runs["records_per_s"] == 6
+
+
 @pytest.fixture(scope="session")
 def beside_published(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """The recorded run, with the shipped profiles beside it."""
