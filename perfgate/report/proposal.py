@@ -325,10 +325,7 @@ def updated(
 def command(results: Path, thresholds: Path, like: Path | None, profile: str | None, accept: bool, because: str) -> int:
     """Show what the recorded runs would change in thresholds/."""
     try:
-        path = (like or results / "latest") / "run.json"
-        if not path.exists():
-            raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
-        newest = load_run(path)
+        newest = load_run((like or results / "latest") / "run.json", "--run")
         if reason := why_not_plain(newest):
             raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
         again = command_line("thresholds", *words_given(), "--accept")

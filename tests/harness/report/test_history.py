@@ -330,7 +330,13 @@ def test_a_row_with_a_fault_is_held_to_its_outage_and_recovery(document: dict[st
 
 def test_no_run_to_start_from_is_one_error(tmp_path: Path, capsys: Any) -> None:
     assert run_propose("--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
-    assert "no such file; a run is recorded in results/<run-id>/run.json" in capsys.readouterr().err
+    path = tmp_path / "latest" / "run.json"
+    said = capsys.readouterr().err
+    assert said.startswith(f"no proposal: --run {path}: no such file; a run is recorded in results/<run-id>/run.json")
+    path.parent.mkdir()
+    path.write_text("{")
+    assert run_propose("--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
+    assert capsys.readouterr().err.startswith(f"no proposal: --run {path}: "), "--replay was said, which it has not"
 
 
 def test_former_values_are_of_sound_unmodified_runs_of_the_same_kind_before_this_one(
