@@ -28,16 +28,16 @@ ACCEPT = click.option("--accept", is_flag=True, help="Write the file; without it
 
 def words_given() -> list[str]:
     """Return the options with a value that the running command was called with, for a message that words it again."""
-    context = click.get_current_context()
-    found = [
-        (option.opts[0], str(context.params[name]))
-        for option in context.command.params
-        if isinstance(option, click.Option)
-        and not option.is_flag
-        and (name := option.name)
-        and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    return [word for pair in found for word in pair]
+    context, words = click.get_current_context(), list[str]()
+    for option in context.command.params:
+        if (
+            isinstance(option, click.Option)
+            and not option.is_flag
+            and option.name
+            and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        ):
+            words += [option.opts[0], str(context.params[option.name])]
+    return words
 
 
 def stated_target() -> str:

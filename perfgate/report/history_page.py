@@ -168,8 +168,7 @@ def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    pairs = {"commit": (before["commit"], after["commit"]), "tier": (before["tier"], after["tier"])}
-    pairs |= {"driver": (before["driver"], after["driver"]), "profile": (before["profile"], after["profile"])}
+    pairs = {key: (before[key], after[key]) for key in ("commit", "tier", "driver", "profile")}
     names = {**before["facts"], **after["facts"]}
     pairs |= {key: (before["facts"].get(key), after["facts"].get(key)) for key in names}
     return "; ".join(f"{key} was {old}, is {new}" for key, (old, new) in pairs.items() if old != new)

@@ -391,18 +391,12 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
     fault = declared.pop("fault")
     scenario = Scenario(**{**shared(Scenario, kept), **declared, "load": load, "link": link})
     return Measurement(
+        **shared(Measurement, kept),
         scenario=FaultScenario.of(scenario, fault) if fault else scenario,
-        rounds=kept.rounds,
         discarded=kept.discarded_rounds,
         warm_up=kept.warm_up_rounds,
-        warming=kept.warming,
-        enough=kept.enough,
-        one_host_fewer=kept.one_host_fewer,
-        rtt_ms=kept.rtt_ms,
         latency_basis=kept.load.latency_basis,
         by_hand=kept.official_command,
-        broker_log_tail=kept.broker_log_tail,
-        canary=kept.canary,
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from perfgate.judge.noise import disturbed
 from perfgate.model import CanaryReading, Verdict
-from perfgate.model.judged import UNSOUND
 from perfgate.model.system import CLIENT_FACTS, system_of
 from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
+from perfgate.report.view import NO_ANSWER
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
 
@@ -80,8 +80,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
     """
     if (red := red_of(document)) and not because:
         return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
-    none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
-    bad = [e for e in document["scenarios"] if e["verdict"] in none]
+    bad = [e for e in document["scenarios"] if e["verdict"] in NO_ANSWER]
     if bad:
         reason = f": {why.splitlines()[0]}" if (why := _why(bad[0])) else ""  # logs follow
         return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
