@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfgate.model.command import command_line
@@ -13,7 +13,7 @@ from perfgate.model.secret import redacted
 from perfgate.model.system import release_of
 from perfgate.report.figures import HEADS, figure_rows
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import View, by_verdict
+from perfgate.report.view import Line, View, by_verdict
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
@@ -28,29 +28,31 @@ def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
     run.json of the last run of this kind. Names and reasons come from brokers, files and errors: whatever they hold,
     they make no markup and no cells.
     """
-    document, notes = view.document, view.notes
-    lines = [f"**{view.headline(cell)}**", ""]
-    if often := view.often:
-        lines += [f"**{cell('; '.join(often), LONGEST_ADVICE)}**", ""]
-    lines += [cell(view.advice, LONGEST_ADVICE), ""] if view.advice else []
+    document = view.document
     listed = list(view.lines) if document["comparisons"] else view.off
-    if listed:
-        most = MOST_ROWS - (MOST_NOTES + 1 if notes else 0)
-        lines += ["| verdict | of | what |", "|---|---|---|"]
-        lines += [f"| {line.verdict} | {cell(line.name)} | {cell(line.what)} |" for line in listed[:most]]
-        lines += [f"| ... | {len(listed) - most} more | see run.json |"] * (len(listed) > most)
-        lines.append("")
-    if unlisted := [line for line in view.lines if line not in listed]:
-        lines += [f"{by_verdict(unlisted)}.", ""]
-    lines += _figures(view, before)
-    lines += [f"- note: {cell(note)}" for note in notes[:MOST_NOTES]]
-    lines += [""] if notes else []
-    lines += _not_run(view)
-    lines += [f"MODIFIED: {cell(', '.join(document['modified']))}", ""] if document["modified"] else []
-    lines += [f"- left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]]
-    lines += [""] if document["left_behind"] else []
-    lines.append(_where(document))
-    return "\n".join(lines) + "\n"
+    unlisted = [line for line in view.lines if line not in listed]
+    blocks = [
+        [f"**{view.headline(cell)}**"],
+        [f"**{cell('; '.join(view.often), LONGEST_ADVICE)}**"] if view.often else [],
+        [cell(view.advice, LONGEST_ADVICE)] if view.advice else [],
+        _table(listed, MOST_ROWS - (MOST_NOTES + 1 if view.notes else 0)),
+        [f"{by_verdict(unlisted)}."] if unlisted else [],
+        _figures(view, before),
+        [f"- note: {cell(note)}" for note in view.notes[:MOST_NOTES]],
+        _not_run(view),
+        [f"MODIFIED: {cell(', '.join(document['modified']))}"] if document["modified"] else [],
+        [f"- left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]],
+        [_where(document)],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _table(lines: Sequence[Line], most: int) -> list[str]:
+    if not lines:
+        return []
+    rows = [f"| {line.verdict} | {cell(line.name)} | {cell(line.what)} |" for line in lines[:most]]
+    more = [f"| ... | {len(lines) - most} more | see run.json |"] if len(lines) > most else []
+    return ["| verdict | of | what |", "|---|---|---|", *rows, *more]
 
 
 def cell(text: str, longest: int = LONGEST_CELL) -> str:
@@ -82,18 +84,14 @@ def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
         *(f"| {' | '.join([*map(cell, row.cells), row.verdict, *([row.kept] if kept else [])])} |" for row in rows),
         "",
         "</details>",
-        "",
     ]
 
 
 def _not_run(view: View) -> list[str]:
     reasons = list(view.not_run().items())
-    lines = [
-        f"- not run: {len(names)} ({cell(', '.join(names))}): {cell(why)}" for why, names in reasons[:MOST_REASONS]
-    ]
+    shown = [f"- not run: {len(names)} ({cell(', '.join(names))}): {cell(why)}" for why, names in reasons]
     more = len(reasons) - MOST_REASONS
-    lines += [f"- not run for {counted(more, 'other reason')}: see run.json"] * (more > 0)
-    return [*lines, ""] if lines else []
+    return shown[:MOST_REASONS] + [f"- not run for {counted(more, 'other reason')}: see run.json"] * (more > 0)
 
 
 def _where(document: Mapping[str, Any]) -> str:

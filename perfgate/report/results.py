@@ -386,8 +386,7 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
     kept = recorded(Recorded, entry, f"scenario {entry['name']!r}:")
     declared = shallow(kept.declared)
     load = Load(**shared(Load, kept.load))
-    near = LINKS[kept.link.name].near if kept.link.name in LINKS else 0
-    link = Link(name=kept.link.name, added_rtt_ms=declared.pop("added_rtt_ms"), near=near)
+    link = Link(name=kept.link.name, added_rtt_ms=declared.pop("added_rtt_ms"), near=LINKS[kept.link.name].near)
     fault = declared.pop("fault")
     scenario = Scenario(**{**shared(Scenario, kept), **declared, "load": load, "link": link})
     return Measurement(
