@@ -31,6 +31,9 @@ def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
     document = view.document
     listed = list(view.lines) if document["comparisons"] else view.off
     unlisted = [line for line in view.lines if line not in listed]
+    left = document["left_behind"]
+    if len(left) > MOST_REASONS:
+        left = [*left[: MOST_REASONS - 1], f"{len(left) - MOST_REASONS + 1} more: see run.json"]
     blocks = [
         [f"**{view.headline(cell)}**"],
         [f"**{cell('; '.join(view.often), LONGEST_ADVICE)}**"] if view.often else [],
@@ -41,7 +44,7 @@ def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
         [f"- note: {cell(note)}" for note in view.notes[:MOST_NOTES]],
         _not_run(view),
         [f"MODIFIED: {cell(', '.join(document['modified']))}"] if document["modified"] else [],
-        [f"- left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]],
+        [f"- left behind: {cell(text)}" for text in left],
         [_where(document)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"

@@ -211,6 +211,15 @@ def test_the_fullest_run_has_at_most_forty_lines() -> None:
         assert len(summary(view_of(run, notes=notes)).splitlines()) <= 40
 
 
+@pytest.mark.parametrize(("count", "last"), [(1, "broker 0"), (5, "broker 4"), (6, "2 more: see run.json")])
+def test_what_was_left_behind_is_counted_where_it_is_not_listed(count: int, last: str) -> None:
+    """The sixth broker that was left down stood nowhere."""
+    text = summary_of(document(exit_code=7, left_behind=[f"broker {number}" for number in range(count)]))
+    left = [line for line in text.splitlines() if line.startswith("- left behind: ")]
+    assert left[-1] == f"- left behind: {last}"
+    assert len(left) == min(count, 5)
+
+
 def test_notes_stand_below_the_verdicts() -> None:
     notes = ["a: load host load-3: its p99 | is the highest"]
     text = summary(view_of(document(scenarios=[judged("a", "PASS")]), notes=notes))
