@@ -21,7 +21,7 @@ from perfgate.judge.statistics import share_of
 from perfgate.judge.units import known_scatter, part_logs
 from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round, ShapeFigures
 from perfgate.model.metrics import PEAK_PHASES
-from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
+from perfgate.report.scenario_plots import Former, family_figure, scenario_pictures
 from perfgate.report.style import (
     BLACK,
     BLUE,
@@ -199,7 +199,7 @@ def knee_curve_figure(name: str, r: Round) -> Figure:
     return figure
 
 
-def pictures(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> dict[str, bytes]:
+def pictures(measurement: Measurement, outcome: Outcome | None, former: Former) -> dict[str, bytes]:
     """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, shape and ramp."""
     name = measurement.scenario.name
     drawn = {

@@ -6,7 +6,6 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfgate.judge.phrases import number
@@ -34,12 +33,9 @@ MOST_MARKERS = 24
 """More on one line blur, and are half of the file."""
 Former = Mapping[str, Sequence[float]]
 """Values of former runs by metric, oldest first."""
-NO_FORMER: Former = MappingProxyType({})
 
 
-def scenario_pictures(
-    measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER
-) -> dict[str, Figure]:
+def scenario_pictures(measurement: Measurement, outcome: Outcome | None, former: Former) -> dict[str, Figure]:
     """Return the figures for which a scenario's rounds have data, by name."""
     drawn = {
         "rounds": rounds_figure(measurement, outcome, former),
@@ -51,7 +47,7 @@ def scenario_pictures(
 
 
 @styled
-def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> Figure | None:
+def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former) -> Figure | None:
     """Return each judged metric's rounds as points with their centre, baseline and limit; else the rate's.
 
     The band is the interval of their median. Each former run is a thin line beside the bold one of this run.

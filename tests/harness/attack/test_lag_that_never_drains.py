@@ -97,7 +97,7 @@ def test_it_is_recorded_drawn_and_proposed_as_a_threshold() -> None:
     entry = scenario_entry(found, None)
     assert recorded_measurement(entry).rounds == found.rounds
     assert recorded_measurement(entry).scenario == ROW
-    assert "lag" in scenario_pictures(found, None)
-    assert "lag" not in scenario_pictures(replace(found, rounds=()), None)
+    assert "lag" in scenario_pictures(found, None, {})
+    assert "lag" not in scenario_pictures(replace(found, rounds=()), None, {})
     runs = [{"scenarios": [entry]}, {"scenarios": [entry]}]
     assert "lag_records.max" in {one.metric for one in proposed(runs)}

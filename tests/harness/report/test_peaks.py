@@ -38,7 +38,7 @@ def test_a_row_has_the_figures_of_each_phase_and_other_loads_have_none() -> None
 
 def test_the_picture_has_offered_achieved_p99_and_what_was_owed() -> None:
     measured = spike()
-    assert {"spike-5x-shape-1.png", "spike-5x-shape-3.png"} <= plots.pictures(measured, None).keys()
+    assert {"spike-5x-shape-1.png", "spike-5x-shape-3.png"} <= plots.pictures(measured, None, {}).keys()
     drawn: Any = plots.peak_figure("spike-5x", measured.rounds[0].shape or pytest.fail("no figures"))
     rate, latency, owed = drawn.axes
     offered, achieved = (patch.get_data().values for patch in rate.patches if hasattr(patch, "get_data"))

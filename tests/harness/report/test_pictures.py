@@ -31,7 +31,7 @@ def test_rounds_stand_beside_their_limit_and_baseline(measured: Mapping[str, Mea
         verdict=Verdict.REGRESSED, metric="records_per_s", measured=1.0, baseline=9e4, limit=8e4, tolerance=0.1
     )
     outcome = Outcome(name="batch-1k", verdict=Verdict.REGRESSED, judgements=(judgement,))
-    figure = rounds_figure(one, outcome)
+    figure = rounds_figure(one, outcome, {})
     assert figure is not None
     assert "REGRESSED" in figure.get_suptitle()
     (axes,) = figure.axes
@@ -112,5 +112,5 @@ def test_no_name_makes_markup_or_a_formula(measured: Mapping[str, Measurement]) 
 
 def test_what_was_not_measured_has_no_picture(measured: Mapping[str, Measurement]) -> None:
     nothing = replace(measured["batch-1k"], rounds=())
-    assert pictures(nothing, None) == {}
+    assert pictures(nothing, None, {}) == {}
     assert family_pictures([nothing, nothing], {}) == {}
