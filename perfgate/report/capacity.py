@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from perfgate.judge.phrases import number
+from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.system import system_of
@@ -211,7 +212,7 @@ def sheet_text(wanted: Wanted, measured: Measured, sheet: Sheet, *, scenario: st
         f"(compression) x {ON_DISK:g} (indexes, old segments)",
         "Network of all brokers, per second:",
         f"  {_bytes(sheet.in_bytes_per_s)} from producers, {_bytes(sheet.replication_bytes_per_s)} between brokers, "
-        f"{_bytes(sheet.out_bytes_per_s)} to {w.reads} group{'' if w.reads == 1 else 's'} of consumers",
+        f"{_bytes(sheet.out_bytes_per_s)} to {counted(w.reads, 'group')} of consumers",
         f"Measured: {scenario} of run {run}",
         f"  {m.brokers} brokers, {m.record_bytes:,} bytes, {m.replicas} replicas. The sheet goes {sheet.reach:.2g} x "
         "as far (brokers that carry the load over those measured).",

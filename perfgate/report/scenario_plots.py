@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perfgate.judge.phrases import number
 from perfgate.judge.statistics import median_interval
 from perfgate.model import Judgement, Measurement, Outcome, Round, metric_info
+from perfgate.model.counting import counted
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.summary import centre
 from perfgate.report.style import BLACK, BLUE, CYCLE, GREY, LINES, MARKERS, ORANGE, RED, new_figure, plain_log, styled
@@ -76,7 +77,7 @@ def _draw_rounds(
     axes.axhline(middle, color=BLUE, linewidth=2, label=f"centre {number(middle)}")
     axes.plot(list(values), numbers, "o", color=BLACK, markersize=6, label="a round", zorder=3)
     for place, value in enumerate(former):
-        label = None if place else f"{len(former)} former run{'s'[: len(former) > 1]}"
+        label = None if place else counted(len(former), "former run")
         axes.axhline(value, color=GREY, linewidth=0.7, alpha=0.8, label=label, zorder=1)
     edges = [*numbers, low, high, *former]
     if judgement and judgement.baseline is not None:

@@ -49,7 +49,7 @@ def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, lim
     step = (right - LEFT) / (len(rounds) + 1)
     point = Markup('<circle class="o" cx="{:.1f}" cy="{}" r="4"><title>round {}: {}</title></circle>')
     parts += [point.format(LEFT + step * n, y(value), n, number(value)) for n, value in enumerate(rounds, 1)]
-    count = f"{len(rounds)} round{'s' if len(rounds) != 1 else ''}"
+    count = counted(len(rounds), "round")
     words = f"{count}, {unit}" if unit else count
     parts.append(Markup('<text x="{}" y="{}" {}>{}</text>').format(right, HEIGHT - 4, ENDS, words))
     shown = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')

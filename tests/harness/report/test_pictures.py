@@ -102,7 +102,7 @@ def test_no_name_makes_markup_or_a_formula(measured: Mapping[str, Measurement]) 
     hostile = 'a$\\frac{1}{0}$<script>alert("1")</script>\n&'
     one = measured["batch-1k"]
     named = replace(one, scenario=replace(one.scenario, factor=(("batch.size", hostile),)))
-    found = pictures(one, None) | family_pictures([named, measured["batch-16k"]], {})
+    found = pictures(one, None, {}) | family_pictures([named, measured["batch-16k"]], {})
     assert len(found) == 4
     for picture in found.values():
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture).iter()}  # noqa: S314 - of our own
