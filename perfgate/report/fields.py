@@ -116,7 +116,7 @@ class Columns:
 
 
 def columns_of(scenarios: Sequence[Scenario], room: int) -> Columns:
-    """Return the columns of what differs between these scenarios, in so many characters with the blanks between."""
+    """Return columns of what differs between these scenarios, in `room` characters with the blanks between."""
     found = {scenario.name: fields_of(scenario) for scenario in scenarios}
     paths = [*HEADS, *dict.fromkeys(path for values in found.values() for path in values if path not in HEADS)]
     heads, cells, left = list[str](), {name: list[str]() for name in found}, list[str]()

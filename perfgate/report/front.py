@@ -105,7 +105,7 @@ def _tone_of_run(view: View) -> str:
 
 
 def _nothing_off(view: View) -> str:
-    """Return what a run without a card was judged by, and what of it was not judged for lack of limits."""
+    """Return the sentence of a run without a card: all is within its limits, or what had none."""
     without = sum(line.verdict == Verdict.MISSING.value for line in view.lines)
     lack = f"{counted(without, 'scenario')} {'has' if without == 1 else 'have'} no limits to be judged by"
     if without == len(view.lines):
@@ -114,7 +114,7 @@ def _nothing_off(view: View) -> str:
 
 
 def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]:
-    """Return what stands on the card of something that is off."""
+    """Return the card of a line that is off."""
     _, _, details = (line.message or "").partition("\n")
     entry = next((entry for entry in document["scenarios"] if entry["name"] == line.name), None)
     held, chart = _held(entry) if entry else ([], Markup(""))

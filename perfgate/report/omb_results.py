@@ -29,11 +29,11 @@ TICKS_PER_HALF = 100
 READ = "received_records_per_s"
 END_TO_END = "end_to_end_latency_ms.p99"
 UNKNOWN = "backlog, and the delay of sends but its p99"
-"""What no round tells, in words."""
+"""What no round states, in words."""
 
 
 def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str, Any]:
-    """Return the result of a scenario; `workload` and `driver`: names by which the tool's charts tell results apart."""
+    """Return the result of a scenario; `workload` and `driver`: names of the result in the tool's charts."""
     scenario, rounds = measurement.scenario, measurement.rounds
     consumers = scenario.consumers
     delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]
@@ -65,7 +65,7 @@ def file_name(scenario: str, driver: str, now: datetime) -> str:
 def _latencies(name: str, encoded: Sequence[str], *, zeros: bool = False) -> dict[str, Any]:
     """Return a latency's lists, a value for each round, its aggregates and the curve of its quantiles.
 
-    `zeros`: of what nobody waited for, as the tool has it of an empty histogram.
+    `zeros`: of a latency that was not measured, as the tool has it of an empty histogram.
     """
     each = [_figures(merged([one])) for one in encoded if one or zeros]
     found: dict[str, Any] = {f"{name}{end}": [one[end] for one in each] for end in ("Avg", *PERCENTILES, "Max")}

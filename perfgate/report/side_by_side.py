@@ -43,7 +43,7 @@ COLUMNS = ("scenario", "metric", "Kafka", "Pulsar", "Pulsar / Kafka", "95 % inte
 MACHINE = ("cpu_model", "cores", "memory_mib")
 NO_FLUSH, FSYNC = "page cache", "fsync"
 FEWEST_RUNS = 3
-"""With so many runs of each system their scatter counts, else that of the rounds."""
+"""From this many runs of each system on their scatter counts, else that of the rounds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
