@@ -21,12 +21,13 @@ from perfgate.judge.statistics import share_of
 from perfgate.judge.units import known_scatter, part_logs
 from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round, ShapeFigures
 from perfgate.model.metrics import PEAK_PHASES
-from perfgate.report.scenario_plots import Former, family_figure, scenario_pictures
+from perfgate.report.scenario_plots import BROKER_CPU, Former, brokers_of, family_figure, scenario_pictures
 from perfgate.report.style import (
     BLACK,
     BLUE,
     GREEN,
     GREY,
+    LINES,
     ORANGE,
     PURPLE,
     RED,
@@ -157,6 +158,7 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
 def knee_curve_figure(name: str, r: Round) -> Figure:
     """Return a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
     steps = sorted(r.steps, key=lambda step: step.rate)
+    offered = [step.rate for step in steps]
     knee = None if r.invalid else r.metrics.get("knee_records_per_s")
     figure = new_figure(9, 9)
     taken, latency, cpu = figure.subplots(3, 1, sharex=True)
@@ -173,23 +175,21 @@ def knee_curve_figure(name: str, r: Round) -> Figure:
     ):
         shares = [math.nan if part is None or not whole else part / whole * 100 for part, whole in ends]
         if not all(map(math.isnan, shares)):
-            taken.plot([step.rate for step in steps], shares, marker, color=colour, label=words)
+            taken.plot(offered, shares, marker, color=colour, label=words)
     taken.axhline(100, color=BLACK, linewidth=0.8)
     taken.set_ylabel("of the records offered,\nacknowledged in the window, %")
     for quantile, colour in PERCENTILES:
         values = [step.metrics.get(f"latency_ms.{quantile}", math.nan) for step in steps]
-        latency.plot([step.rate for step in steps], values, marker=".", color=colour, label=quantile)
+        latency.plot(offered, values, marker=".", color=colour, label=quantile)
     plain_log(latency, "y", [v for step in steps for k, v in step.metrics.items() if k.startswith("latency_ms.p")])
     latency.set_ylabel("latency from\nintended send, ms")
-    stem = "broker_cpu_cores."
-    brokers = sorted({key for step in steps for key in step.metrics if key.startswith(stem) and key[-1].isdigit()})
-    for line, key in zip(itertools.cycle(("-", "--", ":", "-.")), brokers, strict=False):
-        values = [step.metrics.get(key, math.nan) for step in steps]
-        cpu.plot([step.rate for step in steps], values, line, marker=".", label=f"broker {key.removeprefix(stem)}")
+    for line, broker in zip(itertools.cycle(LINES), brokers_of(steps), strict=False):
+        values = [step.metrics.get(f"{BROKER_CPU}{broker}", math.nan) for step in steps]
+        cpu.plot(offered, values, line, marker=".", label=f"broker {broker}")
     cpu.set_ylim(bottom=0)
     cpu.set_ylabel("CPU, cores")
     cpu.set_xlabel("records/s offered")
-    plain_log(cpu, "x", [step.rate for step in steps])
+    plain_log(cpu, "x", offered)
     for axes in (taken, latency, cpu):
         if knee:
             axes.axvline(knee, color=PURPLE, linewidth=1, linestyle="--", label=f"knee: {knee:,.0f} records/s")

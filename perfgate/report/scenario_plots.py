@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perfgate.judge.phrases import number
 from perfgate.judge.statistics import median_interval
-from perfgate.model import Judgement, Measurement, Outcome, Round, metric_info
+from perfgate.model import Judgement, Measurement, Outcome, Round, Step, metric_info
 from perfgate.model.counting import counted
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.summary import centre
@@ -129,7 +129,7 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
     Where the source gives only each window's mean, that mean over the rounds.
     """
     over_time = [r for r in measurement.rounds if r.broker_cpu_over_time]
-    brokers = _brokers_of(measurement)
+    brokers = brokers_of(measurement.rounds)
     if not brokers:
         return None
 
@@ -176,8 +176,9 @@ def lag_figure(measurement: Measurement) -> Figure | None:
     return figure
 
 
-def _brokers_of(measurement: Measurement) -> list[str]:
-    names = {name for r in measurement.rounds for name in r.metrics if name.startswith(BROKER_CPU)}
+def brokers_of(parts: Iterable[Round | Step]) -> list[str]:
+    """Return the ids of the brokers whose CPU some of these rounds or steps have, in their order."""
+    names = {name for part in parts for name in part.metrics if name.startswith(BROKER_CPU)}
     return sorted((end for name in names if (end := name.removeprefix(BROKER_CPU)).isdigit()), key=int)
 
 
