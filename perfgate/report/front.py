@@ -14,14 +14,14 @@ from markupsafe import Markup
 
 from perfgate.model import Effect, Verdict, metric_info
 from perfgate.model.counting import counted
-from perfgate.model.judged import place
+from perfgate.model.judged import ExitCode, place
 from perfgate.model.secret import redacted
 from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
 from perfgate.report.figures import HEADS, FigureRow, figure_rows
 from perfgate.report.next_steps import next_steps
 from perfgate.report.small_charts import rounds_chart, sparkline
 from perfgate.report.terminal import KEPT
-from perfgate.report.view import COLLAPSED, Line, View, by_verdict, with_unit, word_of
+from perfgate.report.view import COLLAPSED, WORDS, Line, View, by_verdict, with_unit, word_of
 
 COMPARED = ("cpu_model", "cores", "kernel", "python")
 """Facts of the machine and the client that figures depend on."""
@@ -99,9 +99,8 @@ def tone(verdict: str) -> str:
 
 
 def _tone_of_run(view: View) -> str:
-    if view.document["exit_code"] == 0:
-        return "green"
-    return "red" if word_of(view.document) == "RED" else "open"
+    word = word_of(view.document)
+    return "red" if word == "RED" else "green" if word == WORDS[ExitCode.GREEN] else "open"
 
 
 def _nothing_off(view: View) -> str:

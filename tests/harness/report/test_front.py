@@ -102,6 +102,17 @@ def test_only_a_green_run_is_gone_on_with(document: dict[str, Any], code: int, l
     assert ("go on." in last) is (code == 0)
 
 
+def test_only_plain_green_is_shown_green(document: dict[str, Any]) -> None:
+    """What was undecided and let pass, and a run without a threshold, stood in green."""
+    assert '<h1 class="green">GREEN: ' in front_html(view_of(document), None)
+    entry = document["scenarios"][0]
+    for verdict, words in (("INCONCLUSIVE", "UNDECIDED, AND LET PASS"), ("MISSING", "GREEN WITHOUT THRESHOLDS")):
+        entry["verdict"] = verdict
+        assert f'<h1 class="open">{words}: ' in front_html(view_of(document), None)
+    document["exit_code"] = 1
+    assert '<h1 class="red">RED' in front_html(view_of(document), None)
+
+
 def test_no_name_makes_markup(document: dict[str, Any]) -> None:
     document["target"]["kafka_version"] = document["profile"] = HOSTILE
     document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
