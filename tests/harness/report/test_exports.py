@@ -33,10 +33,10 @@ from perfgate.report.exports import (
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from tests.harness.build import flaw_entry, measurement, one_round
 from tests.harness.build.comparisons import comparison
+from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
 from tests.harness.run_gate import RECORDED_THRESHOLDS
 
-RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
 SAMPLE = re.compile(rf"([a-z0-9_]+)\{{((?:{LABEL}(?:,(?=[a-z_]))?)*)\}} (\S+)")
 
@@ -44,11 +44,6 @@ needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None and not os.environ.get("PROMETHEUS_REQUIRED"),
     reason="no `promtool` on the PATH (Debian: apt-get install prometheus)",
 )
-
-
-@pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
-    return load_run(RECORDED)
 
 
 @pytest.fixture(scope="module")

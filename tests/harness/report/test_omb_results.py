@@ -10,10 +10,10 @@ import pytest
 from perfgate.model import Consumers, Measurement
 from perfgate.report.omb_results import file_name, omb_result
 from tests.harness.build import flawed, histogram, measurement
+from tests.harness.build.recorded import RECORDED
 from tests.harness.build.rounds import GENERATOR
 from tests.harness.forked import gate
 
-RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 CHARTED = (
     "publishLatency99pct",
     "publishDelayLatency99pct",
