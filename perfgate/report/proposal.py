@@ -330,7 +330,7 @@ def command(results: Path, thresholds: Path, like: Path | None, profile: str | N
             raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
         again = command_line("thresholds", *words_given(), "--accept")
         return show(newest, results, thresholds, profile=profile, accept=accept, accept_by=again, because=because)
-    except ConfigurationError as error:
+    except (ConfigurationError, OSError) as error:
         print(f"no proposal: {error}", file=sys.stderr)
         return 2
 

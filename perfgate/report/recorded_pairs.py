@@ -122,7 +122,7 @@ def command(results: Path, thresholds: Path, accept: bool) -> int:
     """
     try:
         return _show(results, thresholds, accept=accept)
-    except ConfigurationError as error:
+    except (ConfigurationError, OSError) as error:
         print(f"no pairs: {error}", file=sys.stderr)
         return 2
 

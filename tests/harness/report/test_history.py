@@ -204,6 +204,15 @@ def test_accepted_baselines_keep_tolerance_and_comments_and_load(
     assert load_profile(thresholds / "mine.toml").thresholds == profile.thresholds
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, document: dict[str, Any], capsys: Any) -> None:
+    """A folder of another user ended in a traceback. In /proc root makes no files either."""
+    results = results_of(tmp_path, document, 5)
+    assert run_propose("--results", results, "--thresholds", "/proc", "--accept") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("no proposal: [Errno ")
+    assert "/proc/" in said
+
+
 def test_fewer_than_five_runs_are_not_accepted(
     tmp_path: Path, document: dict[str, Any], thresholds: Path, capsys: Any
 ) -> None:
