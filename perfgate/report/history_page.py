@@ -14,6 +14,7 @@ from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
 from perfgate.report.front import escaped, html_table, style
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
 from perfgate.report.small_charts import HEADROOM, ticks
+from perfgate.report.view import or_dash
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
 OTHERS = "other"
@@ -79,7 +80,7 @@ def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"<h3>{escaped(name)}: {escaped(entries[-1]['rows'][name]['verdict'] or 'not judged')}</h3>"
     for metric in SHOWN:
-        having = [entry for entry in entries if isinstance(entry["rows"][name].get(metric), int | float)]
+        having = [entry for entry in entries if metric in entry["rows"][name]]
         if having:
             yield _chart(name, metric, having)
     head = ("run", "verdict", *map(_label, SHOWN), "commit")
@@ -89,8 +90,7 @@ def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
     row = entry["rows"][name]
-    values = (row.get(metric) for metric in SHOWN)
-    figures = [number(value) if isinstance(value, int | float) else "-" for value in values]
+    figures = [or_dash(row.get(metric)) for metric in SHOWN]
     return [str(entry["run_id"]), str(row["verdict"]), *figures, str(entry["commit"])]
 
 
