@@ -80,8 +80,7 @@ def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"<h3>{escaped(name)}: {escaped(entries[-1]['rows'][name]['verdict'] or 'not judged')}</h3>"
     for metric in SHOWN:
-        having = [entry for entry in entries if metric in entry["rows"][name]]
-        if having:
+        if having := [entry for entry in entries if metric in entry["rows"][name]]:
             yield _chart(name, metric, having)
     head = ("run", "verdict", *map(_label, SHOWN), "commit")
     table = html_table(head, [_cells(name, entry) for entry in reversed(entries)])
@@ -101,7 +100,7 @@ def _label(metric: str) -> str:
 
 def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
     values = [float(entry["rows"][name][metric]) for entry in entries]
-    limits = [_limit(entry["rows"][name], metric) for entry in entries]
+    limits = [(entry["rows"][name].get("limits") or {}).get(metric) for entry in entries]
     top = max([*values, *(limit for limit in limits if limit is not None)]) * HEADROOM or 1.0
     step = (WIDTH - LEFT - RIGHT) / max(1, len(values) - 1)
 
@@ -152,11 +151,6 @@ def _point(mark: str, x: float, y: float, words: str) -> str:
         cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
         return f'<path class="x" d="{cross}">{title}</path>'
     return f'<circle class="{mark}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{title}</circle>'
-
-
-def _limit(row: Mapping[str, Any], metric: str) -> float | None:
-    limit = (row.get("limits") or {}).get(metric)
-    return float(limit) if isinstance(limit, int | float) else None
 
 
 def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:

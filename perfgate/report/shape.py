@@ -74,8 +74,10 @@ RUN = _object(
     comparisons=_list(_object(scenario=str, verdict=str)),
     not_run=_list(_object(name=str, reason=str)),
 )
+ROW = _object(verdict=str | None, limits=Mapping[str, float | None] | None, optional=("limits",))
 LINE = _object(
     run_id=str,
+    resumed_from=str | None,
     started=str,
     tier=str,
     driver=str,
@@ -84,7 +86,9 @@ LINE = _object(
     facts=Table,
     commit=str | None,
     exit_code=int,
-    rows=GenericAlias(Mapping, (str, _object(verdict=str | None))),
+    rows=GenericAlias(Mapping, (str, ROW)),
+    relations=Mapping[str, str | None],
+    optional=("resumed_from", "relations"),
 )
 
 

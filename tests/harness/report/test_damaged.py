@@ -55,6 +55,7 @@ def test_a_line_with_a_bad_byte_is_skipped_and_named(tmp_path: Path) -> None:
         ('"started": "', '"startet": "'),
         ('"rows": {', '"rows": [], "r": {'),
         ('"verdict": ', '"verdikt": '),
+        ('"relations": {', '"relations": [], "r": {'),
         ('"records_per_s": ', '"records_per_s": NaN, "r": '),
         ('"modified": ', '"modifiet": '),
     ],
