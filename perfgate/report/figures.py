@@ -1,19 +1,49 @@
-"""Rows of a run's figures, a scenario each: measured, against the last run and the baseline, p99, CPU, limit."""
+"""Figures for tables: cells of one, and rows of a run's scenarios, measured against the last run and the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfgate.judge.phrases import number
+from perfgate.judge.phrases import number, percent
 from perfgate.judge.rounds import never_turned_over
+from perfgate.model import ClusterSpec, Measurement, Outcome, TopicSpec, metric_info, settings
 from perfgate.model.judged import place
+from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of
-from perfgate.report.view import change_of, or_dash, recorded_kept, with_unit
 
 HEADS = ("scenario", "decided by", "measured", "to last run", "to baseline", "p99 ms", "us CPU/record", "limit")
+PUBLISHED_COLUMNS = ("metric", "published", "here", "on", "which differs")
 RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
+
+
+def or_dash(value: float | None, form: Callable[[float], str] = number) -> str:
+    """Return a figure for a cell; a dash where there is none."""
+    return "-" if value is None else form(value)
+
+
+def with_unit(value: float | None, metric: str) -> str:
+    """Return a figure with its metric's unit; a dash where there is none."""
+    info = metric_info(metric)
+    return "-" if value is None else f"{number(value)} {info.unit if info else ''}".strip()
+
+
+def change_of(measured: float | None, other: float | None) -> str:
+    """Return by how much a figure is off another one; a dash where there is no such share."""
+    if measured is None or not other:
+        return "-"
+    off = measured / other - 1
+    return f"{'+' if off > 0 else ''}{percent(off)}"
+
+
+def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
+    """Return the cells of PUBLISHED_COLUMNS for each figure that was published of the scenario."""
+    rows: list[tuple[str, ...]] = []
+    for figure in outcome.published:
+        here = or_dash(metric_value(measurement, figure.metric))
+        rows.append((figure.metric, with_unit(figure.value, figure.metric), here, figure.hardware, figure.differs))
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,3 +106,11 @@ def _waited_since_the_start(entry: Mapping[str, Any]) -> bool:
 
 def _value(metrics: Mapping[str, Any], name: str) -> float | None:
     return metrics[name]["value"] if name in metrics else None
+
+
+def recorded_kept(entry: Mapping[str, Any]) -> str:
+    """Return quorums and durability of a recorded scenario of Pulsar; see :attr:`Scenario.kept`."""
+    declared = entry["declared"]
+    topic = TopicSpec(**{**declared["topic"], "config": settings(declared["topic"]["config"])})
+    cluster = ClusterSpec(system="pulsar", bookie_config=settings(declared["cluster"]["bookie_config"]))
+    return f"{topic.quorums}, {cluster.durability}"

@@ -11,10 +11,10 @@ from perfgate.model import Verdict, metric_info
 from perfgate.model.command import command_line
 from perfgate.model.counting import counted
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
+from perfgate.report.figures import or_dash
 from perfgate.report.front import escaped, html_table, style
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
 from perfgate.report.small_charts import HEADROOM, ticks
-from perfgate.report.view import or_dash
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
 OTHERS = "other"

@@ -30,7 +30,8 @@ from perfgate.model.counting import counted
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.view import or_dash, word
+from perfgate.report.figures import or_dash
+from perfgate.report.view import word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 TIMED_OUT = "timed_out_share"

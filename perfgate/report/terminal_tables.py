@@ -14,7 +14,7 @@ from perfgate.model import FAULTS, Measurement, Outcome, Profile
 from perfgate.model.faults import FaultScenario, Figures
 from perfgate.model.metrics import OWED, P99_BACK, PHASE_CPU, PHASE_LATENCY, ROLES
 from perfgate.model.summary import metric_value
-from perfgate.report.view import or_dash
+from perfgate.report.figures import or_dash
 
 FAULT_COLUMNS = (
     "fault",

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfgate.judge.phrases import number, percent
+from perfgate.judge.phrases import number
 from perfgate.judge.run_end import often_undecided
-from perfgate.model import ClusterSpec, Effect, Measurement, Outcome, TopicSpec, Verdict, metric_info, settings
+from perfgate.model import Effect, Verdict
 from perfgate.model.counting import counted
 from perfgate.model.judged import UNSOUND, ExitCode, place
-from perfgate.model.summary import metric_value
 from perfgate.model.system import release_of
+from perfgate.report.figures import change_of, or_dash, recorded_kept, with_unit
 
 WORDS: Mapping[int, str] = {
     ExitCode.GREEN: "GREEN",
@@ -33,7 +33,6 @@ NOT_DECIDED = {Verdict.INCONCLUSIVE.value, Verdict.INVALID.value}
 NO_ANSWER = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
 COLLAPSED = {found.value for found in (Verdict.MISSING, Verdict.PASS, Effect.SAME)}
 """Verdicts that reports count and do not list."""
-PUBLISHED_COLUMNS = ("metric", "published", "here", "on", "which differs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,14 +183,6 @@ def word(exit_code: int, *, without_thresholds: bool, undecided: bool) -> str:
     return WITHOUT_THRESHOLDS if exit_code == ExitCode.GREEN and without_thresholds else WORDS.get(exit_code, "RED")
 
 
-def recorded_kept(entry: Mapping[str, Any]) -> str:
-    """Return quorums and durability of a recorded scenario of Pulsar; see :attr:`Scenario.kept`."""
-    declared = entry["declared"]
-    topic = TopicSpec(**{**declared["topic"], "config": settings(declared["topic"]["config"])})
-    cluster = ClusterSpec(system="pulsar", bookie_config=settings(declared["cluster"]["bookie_config"]))
-    return f"{topic.quorums}, {cluster.durability}"
-
-
 def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return in one line what became of the records: sent, acknowledged, not; lost and doubled where there are readers.
 
@@ -208,34 +199,6 @@ def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
         for key in ("read", "missed", "duplicated", "reordered"):
             total[key] = sum(reading.get(key, 0) for reading in readings)
     return line.format(**total)
-
-
-def or_dash(value: float | None, form: Callable[[float], str] = number) -> str:
-    """Return a figure for a cell; a dash where there is none."""
-    return "-" if value is None else form(value)
-
-
-def with_unit(value: float | None, metric: str) -> str:
-    """Return a figure with its metric's unit; a dash where there is none."""
-    info = metric_info(metric)
-    return "-" if value is None else f"{number(value)} {info.unit if info else ''}".strip()
-
-
-def change_of(measured: float | None, other: float | None) -> str:
-    """Return by how much a figure is off another one; a dash where there is no such share."""
-    if measured is None or not other:
-        return "-"
-    off = measured / other - 1
-    return f"{'+' if off > 0 else ''}{percent(off)}"
-
-
-def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
-    """Return the cells of PUBLISHED_COLUMNS for each figure that was published of the scenario."""
-    rows: list[tuple[str, ...]] = []
-    for figure in outcome.published:
-        here = or_dash(metric_value(measurement, figure.metric))
-        rows.append((figure.metric, with_unit(figure.value, figure.metric), here, figure.hardware, figure.differs))
-    return rows
 
 
 def _judged_against(document: Mapping[str, Any]) -> str:
