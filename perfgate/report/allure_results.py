@@ -37,13 +37,12 @@ from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value, untold
 from perfgate.model.system import SYSTEM_NAMES, System, system_of
 from perfgate.report.exports import rounds_csv
-from perfgate.report.figures import PUBLISHED_COLUMNS, or_dash, published_rows, with_unit
+from perfgate.report.figures import KEPT, PUBLISHED_COLUMNS, or_dash, published_rows, with_unit
 from perfgate.report.front import escaped, html_table
 from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
-from perfgate.report.terminal import KEPT
 from perfgate.report.view import WORDS, View, integrity_line, word_of
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")

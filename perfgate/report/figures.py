@@ -14,6 +14,8 @@ from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of
 
 HEADS = ("scenario", "decided by", "measured", "to last run", "to baseline", "p99 ms", "us CPU/record", "limit")
+KEPT = "quorums, durability"
+"""Head of a column that tables of Pulsar have besides: see :attr:`Scenario.kept`."""
 PUBLISHED_COLUMNS = ("metric", "published", "here", "on", "which differs")
 RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
 

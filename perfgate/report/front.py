@@ -17,10 +17,9 @@ from perfgate.model.counting import counted
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.secret import redacted
 from perfgate.model.system import CLIENT_FACTS, SYSTEM_NAMES, system_of, version_of
-from perfgate.report.figures import HEADS, FigureRow, figure_rows, with_unit
+from perfgate.report.figures import HEADS, KEPT, FigureRow, figure_rows, with_unit
 from perfgate.report.next_steps import next_steps
 from perfgate.report.small_charts import rounds_chart, sparkline
-from perfgate.report.terminal import KEPT
 from perfgate.report.view import COLLAPSED, WORDS, Line, View, by_verdict, word_of
 
 COMPARED = ("cpu_model", "cores", "kernel", "python")

@@ -11,8 +11,7 @@ from perfgate.model.counting import counted
 from perfgate.model.judged import REPORTED
 from perfgate.model.secret import redacted
 from perfgate.model.system import release_of
-from perfgate.report.figures import HEADS, figure_rows
-from perfgate.report.terminal import KEPT
+from perfgate.report.figures import HEADS, KEPT, figure_rows
 from perfgate.report.view import Line, View, by_verdict
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2

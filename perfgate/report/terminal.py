@@ -30,7 +30,7 @@ from perfgate.model.counting import counted
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.figures import or_dash
+from perfgate.report.figures import KEPT, or_dash
 from perfgate.report.view import word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
@@ -89,10 +89,6 @@ def duration(seconds: float) -> str:
     """Return a time span for a person: 42 s, 3 min 05 s."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
-
-
-KEPT = "quorums, durability"
-"""Head of a column that tables of Pulsar have after the scenario: see :attr:`Scenario.kept`."""
 
 
 def with_kept(
