@@ -145,21 +145,14 @@ def _kept_of(entries: Sequence[Mapping[str, Any]]) -> str:
     return f"; {' and '.join(found)} (ensemble/write/ack quorum, durability)" if found else ""
 
 
-def view_of(
-    document: Mapping[str, Any],
-    messages: Mapping[str, str] | None = None,
-    *,
-    notes: Sequence[str] = (),
-    drifts: Sequence[str] = (),
-    advice: str = "",
-) -> View:
+def view_of(document: Mapping[str, Any], messages: Mapping[str, str] | None = None) -> View:
     """Return the view of a run.json; `messages`: of scenarios, relations and comparisons, by name."""
     lines = [
         Line(verdict=verdict, name=name, what=what, message=(messages or {}).get(name))
         for verdict, name, what in _judged(document)
     ]
     lines.sort(key=lambda line: place(line.verdict, place(Verdict.INCONCLUSIVE.value)))
-    return View(document=document, lines=tuple(lines), notes=tuple(notes), drifts=tuple(drifts), advice=advice)
+    return View(document=document, lines=tuple(lines))
 
 
 def by_verdict(lines: Iterable[Line]) -> str:

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,7 @@ def test_no_name_scripts_the_page(page: "Page", red_run: Path, tmp_path: Path) -
             result["descriptionHtml"] = f"<p>{html.escape(HOSTILE)}</p>"
             path.write_text(json.dumps(result))
     document = {**load_run(red_run / "run.json"), "profile": HOSTILE, "not_run": [{"name": HOSTILE, "reason": HOSTILE}]}
-    view = view_of(document, {"batch-1k": HOSTILE}, drifts=[HOSTILE])
+    view = replace(view_of(document, {"batch-1k": HOSTILE}), drifts=(HOSTILE,))
     (hostile / ANSWERS).write_text(front_html(view, None))
     page.goto(build_report(hostile).as_uri())
     page.get_by_text("window.broken = 1").first.wait_for()

@@ -33,7 +33,7 @@ def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, A
     row = document["scenarios"][2]
     row["verdict"], document["exit_code"] = "REGRESSED", 1
     message = f"{row['name']} sends 57 % fewer records/s\n  next       gate AGAIN"
-    page = front_html(view_of(document, {row["name"]: message}, drifts=["drifted since RUN"]), None)
+    page = front_html(replace(view_of(document, {row["name"]: message}), drifts=("drifted since RUN",)), None)
     places = [
         page.index(words)
         for words in (
@@ -77,8 +77,8 @@ def test_the_runs_so_far_are_drawn_where_there_are_some(document: dict[str, Any]
 
 
 def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str, Any]) -> None:
-    notes = [f"load host {HOSTILE}: its p99 is the highest in all 7 rounds"]
-    page = front_html(view_of(document, notes=notes), None)
+    notes = (f"load host {HOSTILE}: its p99 is the highest in all 7 rounds",)
+    page = front_html(replace(view_of(document), notes=notes), None)
     places = [page.index(words) for words in ("Can I trust it", "its p99 is the highest", "What to do next")]
     assert places == sorted(places)
     assert "<script" not in page
@@ -118,7 +118,7 @@ def test_no_name_makes_markup(document: dict[str, Any]) -> None:
     document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
     document["scenarios"][0]["verdict"] = "INVALID"
     document["scenarios"][0]["reasons"], document["scenarios"][0]["judgements"] = [HOSTILE], []
-    page = front_html(view_of(document, {HOSTILE: HOSTILE}, drifts=[HOSTILE]), load_run(RECORDED))
+    page = front_html(replace(view_of(document, {HOSTILE: HOSTILE}), drifts=(HOSTILE,)), load_run(RECORDED))
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
 
@@ -193,7 +193,7 @@ def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
     sent = 2 * sum(r.accounting.attempted for r in one.rounds)
     run = {**load_run(RECORDED), "scenarios": [], "relations": [], "comparisons": [entry], "change": {"name": "x"}}
     run |= {"exit_code": 1, "left_behind": [], "ranges": [], "baselines": [], "replay_of": None}
-    page = front_html(view_of(run, advice="Do not apply 'x' as it is"), None)
+    page = front_html(replace(view_of(run), advice="Do not apply 'x' as it is"), None)
     assert page.index("What to do next") < page.index("Do not apply &#39;x&#39; as it is")
     assert "Nothing: go on" not in page
     assert f"1 scenario compared: {sent:,} records sent: {sent:,} acknowledged" in page
