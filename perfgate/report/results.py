@@ -72,10 +72,10 @@ def run_document(
     measured: Sequence[tuple[Measurement, Outcome | None]],
     relations: Sequence[tuple[Relation, Outcome]],
     not_run: Sequence[tuple[str, str]],
-    comparisons: Sequence[Mapping[str, Any]] = (),
-    measured_again: Sequence[Measurement] = (),
-    baselines: Mapping[tuple[str, str], Measurement] | None = None,
-    references: Sequence[Mapping[str, Any]] = (),
+    comparisons: Sequence[Mapping[str, Any]],
+    measured_again: Sequence[Measurement],
+    baselines: Mapping[tuple[str, str], Measurement],
+    references: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return run.json as an object that JSON can hold, see :func:`finite`."""
     document = {
@@ -85,7 +85,7 @@ def run_document(
         "relations": [_relation_entry(each, outcome) for each, outcome in relations if isinstance(each, PairRelation)],
         "ranges": [_range_entry(each, outcome) for each, outcome in relations if isinstance(each, RangeRelation)],
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
-        "baselines": baseline_entries(baselines or {}),
+        "baselines": baseline_entries(baselines),
         "comparisons": list(comparisons),
         "references": list(references),
         "not_run": [{"name": name, "reason": reason} for name, reason in not_run],

@@ -19,13 +19,13 @@ HEADROOM = 1.08
 ENDS = Markup('text-anchor="end"')
 
 
-def ticks(top: float, most: int = MOST_TICKS) -> list[float]:
-    """Return round numbers from 0 up to `top`, at most `most` of them above 0."""
-    if not (top / most >= sys.float_info.min and math.isfinite(top)):
+def ticks(top: float) -> list[float]:
+    """Return round numbers from 0 up to `top`, at most MOST_TICKS of them above 0."""
+    if not (top / MOST_TICKS >= sys.float_info.min and math.isfinite(top)):
         return [0.0]  # of numbers below the smallest normal one there are no decades
-    size = 10.0 ** math.floor(math.log10(top / most))
+    size = 10.0 ** math.floor(math.log10(top / MOST_TICKS))
     counts = ((size * each, math.floor(top / (size * each) * (1 + 1e-9))) for each in STEPS)
-    step, count = next((step, count) for step, count in counts if count <= most)
+    step, count = next((step, count) for step, count in counts if count <= MOST_TICKS)
     return [step * n for n in range(count + 1)]
 
 

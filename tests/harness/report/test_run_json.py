@@ -170,7 +170,8 @@ def test_scenarios_of_one_cluster_keep_its_log_once(document: dict[str, Any]) ->
     def logs(*outcomes: Outcome) -> list[str]:
         rows = list(zip(measured, outcomes, strict=False))
         facts = RunFacts(**{name: document[name] for name in RunFacts.__annotations__ if name in document})
-        return [entry["broker_log_tail"] for entry in run_document(facts, rows, (), ())["scenarios"]]
+        made = run_document(facts, rows, (), (), (), (), {}, ())
+        return [entry["broker_log_tail"] for entry in made["scenarios"]]
 
     assert logs(missing, green) == ["", ""]
     assert logs(red, replace(red, name=green.name)) == ["WARN it is full", f"(that of {red.name})"]
