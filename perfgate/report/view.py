@@ -112,8 +112,7 @@ class View:
         sides = [entry[side] for entry in compared for side in ("baseline", "candidate")]
         entries, verb = (sides, "compared") if sides else (document["scenarios"], "measured")
         lines = [
-            f"{counted(len(judged), 'scenario')} {verb}: "
-            f"{integrity_line(entries)}.",
+            f"{counted(len(judged), 'scenario')} {verb}: {integrity_line(entries)}.",
             _answered(names, judged, verb),
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
