@@ -178,8 +178,8 @@ def test_so_it_is_for_relations(pair: tuple[Measurement, Measurement], apart: bo
     held = relation(1.5, at_most=3.0)
     outcomes = [judge_relation(held, {"fast": slower(fast, times), "slow": slow}) for times in (1.3, 2.0, 4.0, 20, 100)]
     found = [severity(one) for one in outcomes]
-    if outcomes[0].judgements and (outcomes[0].judgements[0].measured or 2) > 3.0:
-        return  # too much first, and then in between
+    if found[0] and outcomes[0].judgements and (outcomes[0].judgements[0].measured or 2) > 2.0:
+        return  # too much first, or within the error of that, and then in between
     assert found == sorted(found)
 
 
