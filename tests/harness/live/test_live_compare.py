@@ -108,7 +108,9 @@ def test_both_sides_account_for_every_record(fsync: Finished) -> None:
         for entry in found[side]["rounds"]:
             accounting = entry["accounting"]
             assert all(flaw["metrics"] for flaw in entry["flaws"])
-            assert accounting["attempted"] == accounting["acked"] == accounting["offset_delta"] > 0
+            # What slow brokers have not taken by the gap's end is withdrawn: it never left, so it is in no log.
+            assert accounting["attempted"] == accounting["acked"] + accounting["withdrawn"]
+            assert accounting["acked"] == accounting["offset_delta"] > 0
     assert set("".join(found["orders"])) == {"A", "B"}
     mirrored = str.maketrans("AB", "BA")
     assert all(b == a.translate(mirrored) for a, b in zip(found["orders"][::2], found["orders"][1::2], strict=False))
