@@ -153,6 +153,7 @@ def _far(name: str, ms: int, flush: int = 0) -> Line:
     )
 
 
+PLUS_30 = 0.30
 LINES = (
     *NEAR,
     _far("dynamic-same", 10),
@@ -176,6 +177,27 @@ LINES = (
         runs=6,
         minutes=8.0,
         must="6 of 6 SLOWER within 8 min",
+    ),
+    Line(
+        name="end-to-end-same",
+        change=shipped("nothing"),
+        scenario="end-to-end-1k",
+        tier="nightly",
+        runs=12,
+        minutes=15.0,
+        nothing=True,
+        must="0 of 12 false; <= 1 % resampled",
+        resampled=((0.0, 15.0), (PLUS_30, 15.0)),
+    ),
+    Line(
+        name="end-to-end-linger",
+        change='name = "linger 2"\n\n[producer]\n"linger.ms" = 2\n',
+        scenario="end-to-end-1k",
+        tier="nightly",
+        runs=10,
+        minutes=15.0,
+        must="a factor of 1.3 in p99: 9 of 10 told",
+        resampled=((None, 15.0), (PLUS_30, 15.0)),
     ),
     *(
         Line(
