@@ -23,6 +23,7 @@ from perfgate.judge.sequential import first_decision
 from tests.harness.build.units import judge_units
 
 RESAMPLED = 300
+BUDGETS_MIN = (5, 10, 15, 20)
 EFFECTS = (0.0, -0.05, -0.10, 0.10, -0.50, -0.75, -0.95)
 REFERENCE_MIN, REFERENCE_TIMES, REFERENCE_EFFECTS = 9, 1000, (0.0, -0.05, -0.10, -0.20, -0.50, -0.75, -0.95)
 """Five scenarios in 45 min."""
@@ -153,6 +154,7 @@ def main() -> int:
         f"\nNothing changed, live and resampled: {false} false SLOWER or FASTER in {tries} comparisons, "
         f"95 % upper bound {upper_bound(false, tries) * 100:.1f} %; live alone: {len(same(live))}."
     )
+    _print_by_budget(entries)
     _print_against_a_reference(entries)
     print("\n### The same raw rounds, judged in other ways: called slower\n")
     ways = ("this suite", "median over 5 %", "Mann-Whitney", "fixed limit", "Otava")
@@ -168,6 +170,27 @@ def main() -> int:
             print(f"| {case.name} ms | {len(mine)} | {' | '.join(str(said[way]) for way in ways)} |")
     _print_others_on_busy_rows(entries, ways)
     return 0
+
+
+def _print_by_budget(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print how many of the drawn comparisons are decided within each budget: unchanged ones, and 10 % slower ones."""
+    print(
+        "\n### By budget: unchanged ones that are SAME; SLOWER ones of those moved by -10 %\n\n"
+        f"| units | {' | '.join(f'{minutes} min' for minutes in BUDGETS_MIN)} |\n|---|{'---|' * len(BUDGETS_MIN)}"
+    )
+    for number, (words, pools, unit_s) in enumerate(unit_pools(entries)):
+        cells = []
+        for minutes in BUDGETS_MIN:
+            planned = int(60 * minutes / unit_s)
+            alike, slower = (
+                sum(judge_units(logs, planned, final=True)[0] == decision for logs in drawn)
+                for decision, drawn in (
+                    (0, drawn_units(pools, planned, 0.0, number)),
+                    (-1, drawn_units(pools, planned, -0.10, number)),
+                )
+            )
+            cells.append(f"{alike / RESAMPLED * 100:.0f} %; {slower / RESAMPLED * 100:.0f} %")
+        print(f"| {words} | {' | '.join(cells)} |")
 
 
 def _print_against_a_reference(entries: Sequence[Mapping[str, Any]]) -> None:
