@@ -22,7 +22,7 @@ from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.external import KafkaCleaner as Cleaner
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.clock import Clock
-from tests.harness.build.real_brokers import Broker, left_in, partition
+from tests.harness.build.real_brokers import Broker, answered, left_in, partition
 
 
 def test_one_step_that_fails_keeps_no_other_from_being_tried(
@@ -241,6 +241,17 @@ def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
         path.write_text("".join(line for line in path.read_text().splitlines(True) if '"7"' not in line))
         assert Cleaner(Mock(), notes.append).put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_goes_while_it_is_looked_at_ends_no_start(tmp_path: Path, broker: Broker) -> None:
+    """It was a KeyError, and what else the run had left was not seen to."""
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.plans("kpg-x")
+    killed.close()
+    broker.describe_topics = lambda *_, **__: {"kpg-x": answered(Mock(topic_id="id-1"))}
+    broker.list_topics = Mock(return_value=Mock(topics={}))
+    (left,) = Cleaner(Mock(), Mock()).put_back(broker.admin, list(leftovers(tmp_path, "c")))
+    assert left.startswith("run r: topic kpg-x: it is not there any more; ")
 
 
 def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(tmp_path: Path) -> None:
