@@ -168,3 +168,12 @@ def test_a_guard_that_was_killed_is_said_to_have_died_and_can_be_closed(tmp_path
         with pytest.raises(OSError, match="the guard process that holds the brokers has died"):
             guard.spawn(["sleep", "600"], log=tmp_path / "log")
     guard.close()
+
+
+def test_a_guard_that_is_long_at_deleting_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's end was a TimeoutExpired, and its cluster's own folder was not deleted."""
+    with Guard() as guard:
+        late = subprocess.TimeoutExpired("guard", 30)
+        with monkeypatch.context() as slow:
+            slow.setattr(guard._process, "wait", Mock(side_effect=late))
+            guard.close()
