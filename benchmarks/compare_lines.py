@@ -153,7 +153,6 @@ def _far(name: str, ms: int, flush: int = 0) -> Line:
     )
 
 
-PLUS_30 = 0.30
 LINES = (
     *NEAR,
     _far("dynamic-same", 10),
@@ -183,21 +182,20 @@ LINES = (
         change=shipped("nothing"),
         scenario="end-to-end-1k",
         tier="nightly",
-        runs=12,
+        runs=1,
         minutes=15.0,
         nothing=True,
-        must="0 of 12 false; <= 1 % resampled",
-        resampled=((0.0, 15.0), (PLUS_30, 15.0)),
+        must="none false; <= 1 % resampled; a factor of 1.3 in p99: 9 of 10 told, resampled",
+        resampled=((0.0, 15.0), (0.30, 15.0)),
     ),
     Line(
         name="end-to-end-linger",
         change='name = "linger 2"\n\n[producer]\n"linger.ms" = 2\n',
         scenario="end-to-end-1k",
         tier="nightly",
-        runs=10,
+        runs=1,
         minutes=15.0,
-        must="a factor of 1.3 in p99: 9 of 10 told",
-        resampled=((None, 15.0), (PLUS_30, 15.0)),
+        resampled=((0.0, 15.0), (0.30, 15.0)),
     ),
     *(
         Line(

@@ -183,7 +183,7 @@ def _written_to_ms(comparison: Comparison) -> int:
         return 0
     written_s = [[r.warmup_s + r.window_s for r in side.rounds] for side in comparison.sides]
     parts = len(comparison.orders[0].split()) if comparison.orders else 1
-    in_turns = comparison.rounds_per_unit == parts
+    in_turns = comparison.method != "rounds" and comparison.rounds_per_unit == parts
     each = map(sum, zip(*written_s, strict=False)) if in_turns else (s for side in written_s for s in side)
     return math.ceil(1e3 * max(each, default=0.0))
 

@@ -103,7 +103,7 @@ WORST, OF_THE_ERROR = 4, 0.1
 """One of WORST units is left out, and the rest is tested at this share of the error, since the units that scatter least
 were chosen. At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
 FEWEST_OF_LATENCIES = 2
-"""One burst in which brokers stood still for half a second has 100 times the p99, and is no change of it."""
+"""One burst, or round, in which brokers stood still for half a second has 100 times the p99: no change of it."""
 ROUNDED = 1 - 1e-9
 """A unit that counts as exactly what one needs is enough."""
 
@@ -141,8 +141,9 @@ def known_loss(
         return looks_until(count, max(count, planned), last=final, fewest=needed, former=former)
 
     losses = [-metric.sign * log for log in logs]
-    # Of whole rounds, and of a pair of clusters, a unit is the mean of several windows.
-    alone = "latency_ms." in metric.name and comparison.method == "turns" and len(logs) < FEWEST_OF_LATENCIES
+    # Of a pair of clusters a unit is the mean of several windows.
+    windows = math.inf if comparison.method == "pairs" else len(logs) * comparison.rounds_per_unit
+    alone = "latency_ms." in metric.name and windows < FEWEST_OF_LATENCIES
     if not alone and far_beyond(losses, units.scatter, margin, looks(len(logs)), rule.share):
         return True
     without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)

@@ -14,7 +14,6 @@ from perfgate.measure.assembly import break_off, measurement_of
 from perfgate.measure.bench import Bench
 from perfgate.measure.parts import (
     OVERRUN,
-    QUADS,
     WARMING_PARTS,
     Compared,
     failing,
@@ -224,7 +223,7 @@ class Comparing:
             return Compared(sides, "pairs", *parts, decides=self.decides)
         if turns and not buffered and not kept and len(links) < 2 and self.outside is None:
             return Compared(sides, "turns", 1, decides=self.decides)
-        return Compared(sides, "rounds", 2, decides=self.decides)
+        return Compared(sides, "rounds", 1, decides=self.decides)
 
     def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
@@ -278,7 +277,8 @@ class Comparing:
             begin = time.monotonic()
             if begin + compared.unit_s > deadline:
                 return False
-            order = measure_part(compared, benches, switch, deadline - begin, next_order(compared.orders, self._random))
+            order = next_order(compared.orders, self._random, compared.orders_of_a_part)
+            order = measure_part(compared, benches, switch, deadline - begin, order)
             compared.seconds += time.monotonic() - begin
             if not order:
                 return False
@@ -400,7 +400,7 @@ class Comparing:
         if compared.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
             return False
         compared.lengthen(window_s, BLOCKS_PER_PAIR)
-        unit_s = compared.parts * len(QUADS[0]) * window_s
+        unit_s = compared.parts * len(compared.orders_of_a_part[0]) * window_s
         needed = self.stop.fewest_units(comparison)
         short = f"; {needed} units, which a decision needs, take longer than the budget: raise --budget"
         self.setup.say.note(

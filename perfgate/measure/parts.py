@@ -36,6 +36,10 @@ GAP_GROWS = 1.5
 """Where turns ran into one another the gap is this many times as long from then on: brokers drain a buffer in 0.4 s on
 a quiet machine, and six of them on two cores stand still for as long now and then."""
 QUADS = ("ABBA", "BAAB")
+PAIRS = ("AB", "BA")
+"""Orders of a burst, or of a block on a pair of clusters, and of two whole rounds on the same brokers. There each two
+are a unit, as twice as many units tell far more of their scatter: of end-to-end-1k's p99 22 of two rounds scattered by
+0.142, neighbours correlated by -0.19, and 11 of four by 0.108 (benchmarks/results/compare_quality.jsonl)."""
 MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
 OVERRUN = 0.25
@@ -109,12 +113,21 @@ class Compared:
         return (self.seconds - self.seconds_lost) / self.units if self.units else 0.0
 
     @property
+    def whole(self) -> bool:
+        """Whether a part is a block of whole rounds, and no burst of turns."""
+        return self.method == "rounds" or self.per_part > 1
+
+    @property
+    def orders_of_a_part(self) -> tuple[str, str]:
+        return PAIRS if self.method == "rounds" else QUADS
+
+    @property
     def parts_done(self) -> int:
         return len(self.rounds["A"]) // self.per_part
 
     def spend_repeat(self) -> bool:
         """Use up one repeat of what the generator made flawed; return False where none is left."""
-        sound = self.parts_done if self.per_part == 1 else sum(map(len, self.rounds.values()))
+        sound = sum(map(len, self.rounds.values())) if self.whole else self.parts_done
         if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
             return False
         self.repeated += 1
@@ -166,9 +179,9 @@ class Compared:
         return [] if self.decided else [self.series[side] for side in sides]
 
 
-def next_order(orders: Sequence[str], chance: random.Random) -> str:
+def next_order(orders: Sequence[str], chance: random.Random, among: tuple[str, str] = QUADS) -> str:
     """A random order, then its mirror image, and so on: what an order favours evens out within two parts."""
-    return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
+    return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(among)
 
 
 def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
@@ -177,7 +190,7 @@ def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Swi
     Measured again is a burst that the generator made flawed (of a block the flawed rounds), a part in which brokers
     were still warming up, and the first in which they were late. Empty when the time was over before one counted.
     """
-    measure = _burst if comparison.per_part == 1 else _block
+    measure = _block if comparison.whole else _burst
     ends = time.monotonic() + left
     while True:
         began, comparison.again_s = time.monotonic(), 0.0
@@ -251,7 +264,7 @@ def _block(
 ) -> list[tuple[str, Finished]]:
     """Measure a block of whole rounds: one that the generator made flawed is measured again before the next one begins.
 
-    To give up all four for one would waste most blocks of a machine on which one round in four is sent late.
+    To give up all of it for one would waste most blocks of a machine on which one round in four is sent late.
     """
     number, ends = comparison.parts_done + 1, time.monotonic() + left
 
@@ -263,7 +276,7 @@ def _block(
         comparison.again_s += seconds
         return True
 
-    seen = dict.fromkeys(SIDES, 2 * number - 2)
+    seen = dict.fromkeys(SIDES, comparison.per_part * (number - 1))
     measured = []
     for side in order:
         seen[side] += 1

@@ -322,9 +322,10 @@ def test_a_setting_is_not_reached_before_brokers_have_looked(
     assert all(reason.startswith(f"{name} of {value} was never reached: ") for reason in outcome.reasons)
 
 
+@pytest.mark.parametrize(("size", "order"), [(1, "AB"), (2, "ABBA")], ids=["two rounds", "four, as recorded before"])
 @pytest.mark.parametrize(("ms", "reached"), [("6000", True), ("6001", False)])
-def test_whole_rounds_have_a_topic_of_one_side(ms: str, reached: bool) -> None:
-    found = comparison(1.0, method="rounds", rounds_per_unit=2, planned_units=5, orders=("ABBA",) * 5)
+def test_whole_rounds_have_a_topic_of_one_side(ms: str, reached: bool, size: int, order: str) -> None:
+    found = comparison(1.0, method="rounds", rounds_per_unit=size, planned_units=10 // size, orders=(order,) * 10)
     for side in ("baseline", "candidate"):
         found = with_rounds(found, side, warmup_s=[4.0] * 10)
     assert (judge_comparison(stating(found, None, ms, "segment.ms")).effect is Effect.SAME) is reached

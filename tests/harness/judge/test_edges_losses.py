@@ -34,7 +34,7 @@ def worse(metric: str, factor: float, units: int = 1, **changes: Any) -> Effect:
         (CPU, "turns", 1, 0.05, 15.25),
         (CPU, "rounds", 2, 0.05, 6.967),
         (P99, "turns", 2, 0.05, 6.967),
-        (P99, "rounds", 1, 0.05, 15.25),
+        (P99, "rounds", 2, 0.05, 6.967),
         (RATE, "pairs", 1, 0.05, 5.518),
         (RATE, "pairs", 2, 0.05, 3.393),
         (CPU, "pairs", 1, 0.05, 5.518),

@@ -187,9 +187,9 @@ def test_rows_with_consumers_alternate_by_whole_rounds(tmp_path: Path) -> None:
     done = gate(tmp_path / "results", PROBES, *rows, f"--compare={path}", "--budget", "40s")
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
-    assert (found["scenario"], found["method"], found["rounds_per_unit"]) == ("capped-by-four", "rounds", 2)
+    assert (found["scenario"], found["method"], found["rounds_per_unit"]) == ("capped-by-four", "rounds", 1)
     assert found["verdict"] != "INVALID", found["reasons"]
-    assert len(found["baseline"]["rounds"]) == len(found["candidate"]["rounds"]) == 2 * len(found["orders"]) > 0
+    assert len(found["baseline"]["rounds"]) == len(found["candidate"]["rounds"]) == len(found["orders"]) > 0
     assert found["candidate"]["declared"]["consumers"]["config"]["fetch.min.bytes"] == "1024"
     (absent,) = done.run["not_run"]
     assert absent == {"name": "capped-plain", "reason": "the change concerns consumers, and this scenario has none"}

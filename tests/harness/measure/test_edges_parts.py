@@ -126,6 +126,15 @@ def test_orders_come_in_pairs_that_mirror_one_another() -> None:
     assert orders == ["ABBA", "BAAB", "BAAB", "ABBA", "BAAB", "ABBA"]
 
 
+@pytest.mark.parametrize("first", ["AB", "BA"])
+def test_whole_rounds_come_two_by_two_and_any_four_of_them_favour_no_side(first: str) -> None:
+    rounds = Compared(dict.fromkeys("AB", scenario()), "rounds", 1)
+    chance: Any = Mock()
+    chance.choice.side_effect = lambda among: among[among.index(first)]
+    rounds.orders.append(next_order([], chance, rounds.orders_of_a_part))
+    assert first + next_order(rounds.orders, chance, rounds.orders_of_a_part) in ("ABBA", "BAAB")
+
+
 @pytest.mark.parametrize(
     ("budget_s", "needed", "affords"), [(825.0, 3, True), (824.0, 3, False), (1125.0, 4, True), (1124.0, 4, False)]
 )
@@ -220,7 +229,7 @@ def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
 
 @pytest.mark.parametrize(
     ("method", "left_s", "tries", "order"),
-    [("turns", 60.0, 2, "ABBA"), ("turns", -1.0, 1, ""), ("rounds", -1.0, 1, ""), ("pairs", -1.0, 2, "ABBA")],
+    [("turns", 60.0, 2, "ABBA"), ("turns", -1.0, 1, ""), ("pairs", -1.0, 2, "ABBA")],
 )
 def test_a_part_in_which_brokers_were_late_is_measured_again_while_there_is_time_and_of_pairs_always(
     bursts: Bursts, method: str, left_s: float, tries: int, order: str

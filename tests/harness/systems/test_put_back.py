@@ -251,7 +251,7 @@ def test_a_topic_that_goes_while_it_is_looked_at_ends_no_start(tmp_path: Path, b
     broker.describe_topics = lambda *_, **__: {"kpg-x": answered(Mock(topic_id="id-1"))}
     broker.list_topics = Mock(return_value=Mock(topics={}))
     (left,) = Cleaner(Mock(), Mock()).put_back(broker.admin, list(leftovers(tmp_path, "c")))
-    assert left.startswith("run r: topic kpg-x: it is not there any more; ")
+    assert left.startswith("run r: topic kpg-x: the topic is not there any more; ")
 
 
 def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(tmp_path: Path) -> None:

@@ -242,6 +242,6 @@ def _is_empty(admin: AdminClient, name: str) -> bool:
     """Whether no record is in it. Raises TargetError where it is gone meanwhile."""
     found = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
     if found is None:
-        raise TargetError("it is not there any more")
+        raise TargetError("the topic is not there any more")
     ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in found.partitions})
     return all(answer(reply, f"reading the end of {name}").offset == 0 for reply in ends.values())
