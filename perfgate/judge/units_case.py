@@ -183,9 +183,9 @@ class UnitsCase(Case):
         comparison, final = self.comparison, self.final
         self.losses = [(one, units) for one in self.loss_claims() if (units := sound_units(comparison, one.metric))]
         red = [
-            (one, units)
+            (one, shown)
             for one, units in self.losses
-            if known_loss(units, comparison, one.margin, one.lost, final=final, rule=one.rule())
+            if (shown := known_loss(units, comparison, one.margin, one.lost, final=final, rule=one.rule()))
         ]
         explained = tuple(filter(None, (units.explains for _, units in self.losses)))
         if not red:

@@ -15,11 +15,11 @@ from perfgate.judge.paths import paths_ms
 from perfgate.judge.rounds import arms_of, flaws_by_arm
 from perfgate.judge.sequential import Estimate, decided, detectable, looks_until, units_needed
 from perfgate.judge.sequential import estimate as estimate_of
-from perfgate.judge.statistics import share_of
 from perfgate.judge.units import (
     SoundUnits,
     fewest_units,
     known_scatter,
+    metric_effect,
     pairs_per_unit,
     part_logs,
     scatter_text,
@@ -112,7 +112,7 @@ class ChangeCase(UnitsCase):
             if len(parts) >= 2:
                 looks = looks_until(len(parts), comparison.planned_units, last=True, former=comparison.former_plans)
                 known = known_scatter(comparison, name, parts)
-                effects.append(_metric_effect(metric, estimate_of(list(map(fmean, parts)), looks, known=known)))
+                effects.append(metric_effect(metric, estimate_of(list(map(fmean, parts)), looks, known=known)))
         return tuple(effects)
 
 
@@ -158,14 +158,14 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
     if unsound or case.units < case.needed or not (estimate := case.lead.estimate):
         return bare
     beside = tuple(
-        replace(_metric_effect(tested.metric, tested.estimate), verdict=EFFECTS[tested.ruling.verdict])
+        replace(metric_effect(tested.metric, tested.estimate), verdict=EFFECTS[tested.ruling.verdict])
         for tested in case.tested
         if tested is not case.lead and tested.estimate
     )
     lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.metric
     return replace(
         bare,
-        primary=replace(_metric_effect(metric, estimate), verdict=lead if decides.metrics else None),
+        primary=replace(metric_effect(metric, estimate), verdict=lead if decides.metrics else None),
         others=(*beside, *case.others),
         units=estimate.units,
         pairs=estimate.units * pairs_per_unit(comparison),
@@ -194,22 +194,6 @@ def _more_units(tested: ClaimCase) -> float:
     if tested.ruling.verdict is not Verdict.INCONCLUSIVE or tested.estimate is None:
         return 0.0
     return units_needed(tested.estimate) / tested.estimate.units
-
-
-def _metric_effect(metric: MetricInfo, estimate: Estimate) -> MetricEffect:
-    low, high = estimate.interval
-    if estimate.error:
-        from scipy import stats  # takes 0.7 s, and only a comparison needs it
-
-        p_value = 2 * float(stats.t.sf(abs(estimate.mean) / estimate.error, estimate.freedom))
-    else:
-        p_value = 0.0 if estimate.mean else 1.0
-    return MetricEffect(
-        metric=metric,
-        estimate=share_of(estimate.mean),
-        interval=(share_of(low), share_of(high)),
-        p_value=p_value,
-    )
 
 
 def with_notable(outcomes: Sequence[ComparisonOutcome]) -> list[ComparisonOutcome]:

@@ -165,6 +165,24 @@ def test_a_unit_that_is_far_worse_takes_no_red_back() -> None:
         assert judge_comparison(compared(*logs, planned=7)).effect is Effect.SLOWER, logs
 
 
+@pytest.mark.parametrize("off", [0.0, -1.7, 1.7])
+def test_a_unit_that_is_far_off_to_either_side_hides_no_loss(off: float, ratios: Ratios) -> None:
+    """A round in 60 had a p99 of 13 beside 71 ms: 1.3 times as much was undecided in every second comparison."""
+    logs = list(math.log(1.3) + 0.24 * np.random.default_rng(1).standard_normal(30))
+    logs[2] += off
+    found = compared(*logs, metric=P99, planned=30)
+    outcome = judge_comparison(found)
+    assert outcome.effect is Effect.SLOWER
+    assert outcome.primary is not None
+    low, high = outcome.primary.interval
+    assert 0 < low < outcome.primary.estimate < high, "red by what is shown"
+    assert outcome.primary.estimate == pytest.approx(0.3, abs=0.08)
+    assert ("outermost fifths" in "".join(outcome.reasons)) is bool(off)
+    unchanged = compared(*(log - math.log(1.3) for log in logs), metric=P99, planned=30)
+    assert judge_comparison(unchanged).effect is not Effect.SLOWER
+    assert judge_against_reference(unchanged, ratios).verdict is not Verdict.REGRESSED
+
+
 @pytest.mark.parametrize(
     ("method", "rounds", "times", "red"),
     [
