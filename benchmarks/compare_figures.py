@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import stats
 
-from benchmarks.compare_lines import Line, log_interval
+from benchmarks.compare_lines import Line, half_width, log_interval
 from benchmarks.compare_resampled import RESAMPLED, Pool, drawn
 from benchmarks.verdict_report import upper_bound
 from perfgate.model import ComparisonOutcome, Effect
@@ -137,7 +137,7 @@ def _print_resampled(mine: Mapping[Line, Sequence[Mapping[str, Any]]]) -> None:
     _table(
         f"Resampled from the recorded units, {RESAMPLED} comparisons each, by the judge as a whole",
         *("units of", "scatter of a unit, mean (95 %)", "effect", "budget", "units", *VERDICTS[:3], "not decided"),
-        *("wrong, at most (95 %)", "median minutes"),
+        *("interval, half (median)", "wrong, at most (95 %)", "median minutes"),
     )
     for number, (line, entries) in enumerate(mine.items()):
         if not line.resampled or (pool := Pool.of(entries)) is None or len(pool.logs()) < 4:
@@ -156,12 +156,14 @@ def _drawn_cells(
     counts = Counter(one.effect for one in outcomes)
     lasted = statistics.median(one.units * pool.unit_min for one in outcomes)
     wrong = counts[Effect.SLOWER] + counts[Effect.FASTER] if effect == 0 else None
+    half = [half_width(one.primary.interval) for one in outcomes if one.primary]
     what = "as recorded" if effect is None else f"{100 * effect:+.0f} %" if effect else "none"
     cells = [
         what + (", beside recorded pairs" if beside else ""),
         f"{minutes:g} min",
         str(max(2, int(minutes / pool.unit_min))),
         *(str(counts[one]) for one in (Effect.SLOWER, Effect.FASTER, Effect.SAME, Effect.INCONCLUSIVE)),
+        f"{100 * math.expm1(statistics.median(half)):.1f} %" if half else "-",
         f"{100 * upper_bound(wrong, len(outcomes)):.1f} %" if wrong is not None else "-",
         f"{lasted:.1f}",
     ]

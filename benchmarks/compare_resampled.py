@@ -72,12 +72,17 @@ class Pool:
         if not sound:
             return None
         first = sound[-1]
+        # Two whole rounds are a unit; when the first of them were recorded it was a block of four.
+        size = 1 if first["method"] == "rounds" else first["rounds_per_unit"]
+        stretches = tuple(_units(one, size) for one in sound)
         return cls(
             scenario=first["scenario"],
             method=first["method"],
-            rounds_per_unit=first["rounds_per_unit"],
-            unit_min=statistics.median(one["minutes"] / len(one["orders"]) for one in sound),
-            stretches=tuple(_units(one) for one in sound),
+            rounds_per_unit=size,
+            unit_min=statistics.median(
+                one["minutes"] / len(units) for one, units in zip(sound, stretches, strict=True)
+            ),
+            stretches=stretches,
             metric=Counter(one["metric"] for one in sound if one["metric"]).most_common(1)[0][0],
             recorded=tuple(RecordedPairs(**{**one, "effects": tuple(one["effects"])}) for one in first["recorded"]),
         )
@@ -115,8 +120,7 @@ class Pool:
         )
 
 
-def _units(entry: Mapping[str, Any]) -> tuple[Unit, ...]:
-    size = entry["rounds_per_unit"]
+def _units(entry: Mapping[str, Any], size: int) -> tuple[Unit, ...]:
     rounds = {
         side: [
             {name: value for name, value in zip(columns, values, strict=True) if value is not None}
