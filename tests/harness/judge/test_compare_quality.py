@@ -67,11 +67,13 @@ def test_units_come_back_as_they_were_recorded() -> None:
     assert again.primary.interval == pytest.approx(before.primary.interval, rel=1e-3)
 
 
-def test_units_of_several_rounds_stay_together() -> None:
-    compared = comparison(0.9, noise=noise(7, 12, 0.05), rounds_per_unit=2, method="rounds", orders=("ABBA",) * 6)
+@pytest.mark.parametrize(("method", "units"), [("pairs", [2] * 6), ("rounds", [1] * 12)])
+def test_rounds_of_a_unit_stay_together_of_pairs_alone(method: Any, units: list[int]) -> None:
+    compared = comparison(0.9, noise=noise(7, 12, 0.05), rounds_per_unit=2, method=method, orders=("ABBA",) * 6)
     pool = Pool.of([entry_of(BY_NAME["dynamic-same"], compared)])
     assert pool is not None
-    assert [len(unit.baseline) for unit in pool.units] == [2] * 6
+    assert [len(unit.baseline) for unit in pool.units] == units
+    assert pool.unit_min * len(units) == pytest.approx(compared.minutes)
 
 
 def test_nothing_is_drawn_false_and_an_effect_is_found() -> None:
