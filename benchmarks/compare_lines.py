@@ -197,6 +197,15 @@ LINES = (
         minutes=15.0,
         resampled=((0.0, 15.0), (0.30, 15.0)),
     ),
+    Line(
+        name="end-to-end-flush",
+        change=with_broker("a flush every 10 messages", {"log.flush.interval.messages": "10"}),
+        scenario="end-to-end-1k",
+        tier="nightly",
+        runs=2,
+        minutes=15.0,
+        must="SLOWER: some 1.3 times the p99",
+    ),
     *(
         Line(
             name=f"version-{scenario}",
