@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import javaproperties
 import psutil
 
 from perfgate.host.guard import Guard
@@ -113,6 +114,12 @@ class ToolDriver:
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
         """None: the tools run on this machine."""
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a Java properties file that this user alone may read; values may have any characters."""
+    path.touch(mode=0o600)
+    path.write_text(javaproperties.dumps(settings, timestamp=None), encoding="ascii")
 
 
 def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Received:

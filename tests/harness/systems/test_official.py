@@ -5,10 +5,11 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import javaproperties
 import pytest
 
 from perfgate.host.java import find_java
-from perfgate.load.tools import OutputError
+from perfgate.load.tools import OutputError, write_properties
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
 from perfgate.model.load import LoadError, LoadSpec, Observer
 from perfgate.systems.kafka.load.java import JavaDriver, _sent
@@ -217,6 +218,15 @@ def test_the_official_tools_do_not_log_in_and_the_command_by_hand_is_told_all_th
     driver = JavaDriver(java=Path(), classpath="", version="")
     assert str(driver.cannot(row)).startswith("the java driver cannot log in: ")
     assert driver.by_hand(row).startswith("kafka-producer-perf-test.sh")
+
+
+@pytest.mark.parametrize("password", [r"a\b", r'x" serviceName="\"y', "pä ss", " = # !", "lines\nof", "日本"])
+def test_a_log_in_may_have_any_characters_and_is_read_by_its_user_alone(password: str, tmp_path: Path) -> None:
+    """A backslash of a password was read as the begin of another character, by both systems' tools."""
+    config = tmp_path / "client.properties"
+    write_properties(config, {"sasl.password": password})
+    assert javaproperties.loads(config.read_text(encoding="latin-1")) == {"sasl.password": password}
+    assert config.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_command_that_repeats_a_row_by_hand() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
-from perfgate.load.tools import ENGLISH, EndedError, ToolDriver, Tools, received_of, result_of
+from perfgate.load.tools import ENGLISH, EndedError, ToolDriver, Tools, received_of, result_of, write_properties
 from perfgate.model import MIB, ClusterSpec, Scenario
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Sent
 from perfgate.model.secret import revealed
@@ -190,8 +190,7 @@ class JavaDriver(ToolDriver):
         settings = revealed(spec.security)
         if not new and old_option == "--producer.config":
             settings["bootstrap.servers"] = spec.bootstrap
-        config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        config.chmod(0o600)
+        write_properties(config, settings)
         option = "--command-config" if new else old_option
         servers = [] if "bootstrap.servers" in settings else ["--bootstrap-server", spec.bootstrap]
         return [*servers, option, config]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
-from perfgate.load.tools import ENGLISH, ToolDriver, Tools, received_of, result_of
+from perfgate.load.tools import ENGLISH, ToolDriver, Tools, received_of, result_of, write_properties
 from perfgate.model import Scenario
 from perfgate.model.histogram import encode, of_counts
 from perfgate.model.load import PREFIX, LoadError, LoadResult, LoadSpec, Observer, Sent
@@ -153,8 +153,7 @@ class PulsarPerfDriver(ToolDriver):
         logging, conf = folder / "log4j2.properties", folder / "client.conf"
         logging.write_text(LOGGING)
         url, _, listener = spec.bootstrap.partition("#")
-        conf.touch(mode=0o600)
-        conf.write_text("".join(f"{name}={value}\n" for name, value in conf_of(revealed(spec.security)).items()))
+        write_properties(conf, conf_of(revealed(spec.security)))
         options = ["-u", url, *(("--listener-name", listener) if listener else ())]
         java = [self._java, *HEAP, *ENGLISH, *OPENS, f"-Dlog4j2.configurationFile={logging}"]
         java += ["-Dio.netty.tryReflectionSetAccessible=true", "-cp", self._classpath]
