@@ -99,7 +99,10 @@ def read_sizes(path: str, value: object) -> Sizes:
     try:
         if kind == "values":
             pairs = [one.split("=") for one in rest.split("/")]
-            sizes = _of_values({int(length): float(weight) for length, weight in pairs})
+            weights = {int(length): float(weight) for length, weight in pairs}
+            if len(weights) < len(pairs):
+                raise ValueError("a size is stated twice")
+            sizes = _of_values(weights)
         elif kind == "lines":
             sizes = _of_lines(Path(rest))
         elif kind in NAMED:

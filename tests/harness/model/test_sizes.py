@@ -62,6 +62,7 @@ def test_lines_of_a_file_give_their_lengths(tmp_path: Path) -> None:
         ("gamma:a=1", "are no sizes"),
         ("values:100", "not enough values to unpack"),
         ("values:31=1", "they are from 31 to 31 bytes"),
+        ("values:100=1/100=2", "a size is stated twice"),
         ("values:100=0", "each weight must be a number above 0"),
         ("values:100=inf", "each weight must be a number above 0"),
         ("uniform:from=200,to=100", "they are from 200 to 100 bytes"),
