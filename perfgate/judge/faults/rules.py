@@ -413,6 +413,8 @@ def grown(measurement: Measurement, metric: str) -> Judgement:
         centre = statistics.median(values)
         verdict = Verdict.REGRESSED if centre > limit else Verdict.INCONCLUSIVE if centre > doubtful else Verdict.PASS
         reason = f"x {centre:.2f} from the start of the load to its end; up to {doubtful:g} may be the machine's drift"
+        if verdict is Verdict.PASS and len(values) < len(counting(measurement, metric)):
+            verdict, reason = Verdict.INCONCLUSIVE, growth_unknown(measurement, metric)
         return Judgement(verdict=verdict, metric=metric, measured=centre, limit=limit, reason=reason)
 
     return weighed(measurement, metric, rule)

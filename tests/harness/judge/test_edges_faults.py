@@ -294,6 +294,22 @@ def test_a_long_load_without_its_growth_is_in_doubt(hold_s: float, lacking: bool
 
 
 @pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        ((1.0, None), Verdict.INCONCLUSIVE),
+        ((1.0, 1.0, None), Verdict.INCONCLUSIVE),
+        ((1.4, 1.4, None), Verdict.INCONCLUSIVE),
+        ((1.6, 1.6, None), Verdict.REGRESSED),
+    ],
+)
+def test_growth_that_a_round_lacks_is_not_known_to_be_none(times: tuple[float | None, ...], wanted: Verdict) -> None:
+    """The other rounds alone said PASS."""
+    rounds = [{} if one is None else {"memory_growth": one} for one in times]
+    found = judgements(row("time", hold_s=36.0), "memory_growth", *rounds)
+    assert [one.verdict for one in found] == [wanted]
+
+
+@pytest.mark.parametrize(
     ("outages_s", "wanted"),
     [
         ((10.0, 10.0, 10.0), Verdict.PASS),
