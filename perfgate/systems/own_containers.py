@@ -117,7 +117,11 @@ class OwnContainers:
         if time.monotonic() - self._checked < CHECK_EVERY_S:
             return
         self._checked = time.monotonic()
-        watched = {self._name_of(node).replace("-", " "): one for node, one in self.nodes.items() if node not in absent}
+        watched = {
+            self._name_of(node).replace("-", " "): container
+            for node, container in self.nodes.items()
+            if node not in absent
+        }
         for name, container in (watched | self.others).items():
             try:
                 container.reload()
@@ -167,16 +171,18 @@ class OwnContainers:
             return self._network._network
 
         return {
-            "kill": does("killing the container of node {}", lambda one, _: one.kill()),
-            "stop": does("stopping the container of node {}", lambda one, _: one.kill(signal="SIGTERM")),
+            "kill": does("killing the container of node {}", lambda container, _: container.kill()),
+            "stop": does("stopping the container of node {}", lambda container, _: container.kill(signal="SIGTERM")),
             # Its ports are fixed, its data still there.
-            "start": does("starting the container of node {}", lambda one, _: one.start()),
-            "pause": does("pausing the container of node {}", lambda one, _: one.pause()),
-            "resume": does("resuming the container of node {}", lambda one, _: one.unpause()),
-            "cut-off": does("taking broker {} out of the network", lambda one, _: network().disconnect(one)),
+            "start": does("starting the container of node {}", lambda container, _: container.start()),
+            "pause": does("pausing the container of node {}", lambda container, _: container.pause()),
+            "resume": does("resuming the container of node {}", lambda container, _: container.unpause()),
+            "cut-off": does(
+                "taking broker {} out of the network", lambda container, _: network().disconnect(container)
+            ),
             "heal": does(
                 "putting broker {} back into the network",
-                lambda one, node: network().connect(one, aliases=[self._name_of(node)]),
+                lambda container, node: network().connect(container, aliases=[self._name_of(node)]),
             ),
         }
 

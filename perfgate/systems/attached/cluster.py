@@ -80,7 +80,7 @@ class AttachedCluster(ABC):
         """`brokers`: addresses (host:port), by id; `ends_at`: when the run has lasted as long as the file allows, in s
         of the monotonic clock.
         """
-        self._tell = note
+        self._report = note
         self.spec = spec
         self._of_file = described
         self.file = described.path
@@ -155,7 +155,7 @@ class AttachedCluster(ABC):
             try:
                 if note := self._put_back(change):
                     with suppress(OSError):  # a terminal that is gone
-                        self._tell(note)
+                        self._report(note)
             except Exception as error:  # whatever it is, the next step is tried
                 whose, was = "brokers" if broker == ALL else f"broker {broker}", "not set" if before is None else before
                 left.append(f"{whose} may still have {name} = {value}, it was {was}: {error}")
@@ -173,7 +173,7 @@ class AttachedCluster(ABC):
         left = [*self.faults.restore(), *self._put_settings_back(), *self._delete_topics()]
         if not left and (stays := self._manifest.close()):
             with suppress(OSError):  # a terminal that is gone
-                self._tell(f"note: {stays}")
+                self._report(f"note: {stays}")
         return left
 
     def bootstrap(self, link: Link) -> str:

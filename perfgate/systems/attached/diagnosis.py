@@ -34,8 +34,8 @@ def problem_of(server: str, context: Callable[[], ssl.SSLContext | None], keys: 
     host = host.strip("[]")
     try:
         with socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S) as connection:
-            if (made := context()) is not None:
-                with made.wrap_socket(connection, server_hostname=host):
+            if (tls := context()) is not None:
+                with tls.wrap_socket(connection, server_hostname=host):
                     pass  # a broker that wants a certificate of ours says so later, at the log-in
     except (socket.gaierror, UnicodeError):  # UnicodeError: no name can read so
         return f"{server}: the host name does not resolve; check {keys.servers} and the DNS of this machine"

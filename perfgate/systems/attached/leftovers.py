@@ -36,7 +36,7 @@ class Cleaner(ABC, Generic[Admin]):
         Needs no connection: the broker may be the only one that the file names.
         """
         with ExitStack() as claims:
-            return [text for mine in _claimed(claims, [leftover]) for text in self._bring_back(mine)]
+            return [text for held in _claimed(claims, [leftover]) for text in self._bring_back(held)]
 
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
         """Try every step of every run's; return what could not be done, as what a person has to do.
@@ -44,11 +44,11 @@ class Cleaner(ABC, Generic[Admin]):
         Brokers first: settings and topics of brokers that are not all there are left alone.
         """
         with ExitStack() as claims:
-            mine = _claimed(claims, leftovers)
-            left = [text for leftover in mine for text in self._bring_back(leftover)]
+            held = _claimed(claims, leftovers)
+            left = [text for leftover in held for text in self._bring_back(leftover)]
             if left:
                 return [*left, "nothing else was done to these brokers while one may be away"]
-            for leftover in mine:
+            for leftover in held:
                 failed = self._clean(admin, leftover)
                 left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
                 if not failed:

@@ -110,7 +110,7 @@ class Leftover(Outstanding):
         """
         self.configs.remove(dict(change))
         broker, name = change["broker"], change["name"]
-        if not any((one["broker"], one["name"]) == (broker, name) for one in self.configs):
+        if not any((other["broker"], other["name"]) == (broker, name) for other in self.configs):
             self.notes.add({"restored": broker, "name": name})
 
 

@@ -57,18 +57,18 @@ def path_of(folder: Path, location: str) -> Path:
 
 def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[client]") -> dict[str, str]:
     """Return a table's values as :func:`resolved` does. Raises ConfigurationError, of all variables not set at once."""
-    found, unset = dict[str, str](), dict[str, NotSetError]()
+    settings, unset = dict[str, str](), dict[str, NotSetError]()
     for name, value in table.items():
         try:
-            found[name] = resolved(folder, name, value, where)
+            settings[name] = resolved(folder, name, value, where)
         except NotSetError as error:
             unset[name] = error
     if len(unset) > 1:
-        variables = ", ".join(one.variable for one in unset.values())
+        variables = ", ".join(error.variable for error in unset.values())
         raise ConfigurationError(f"{where} {', '.join(unset)}: the environment variables {variables} are not set")
     if unset:
         raise next(iter(unset.values()))
-    return found
+    return settings
 
 
 def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:

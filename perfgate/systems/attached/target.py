@@ -195,12 +195,14 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             self._enter(admin)
         except TargetError as error:
             raise ConfigurationError(f"{self._of_file.name}: {error}") from error
-        found = [one for one in leftovers(self._manifests, self._cluster_id) if run_id in ("", one.run_id)]
-        if not found:
+        noted = [
+            leftover for leftover in leftovers(self._manifests, self._cluster_id) if run_id in ("", leftover.run_id)
+        ]
+        if not noted:
             whose = f"no run {run_id} is noted" if run_id else "no run is noted to have left anything"
             self._note(f"nothing to put back: {whose} in {self._manifests}")
-        ended = [one for one in found if one.has_ended or self._others_ended or run_id]
-        others = [f"{may_live(one)}; once it has ended: --others" for one in found if one not in ended]
+        ended = [leftover for leftover in noted if leftover.has_ended or self._others_ended or run_id]
+        others = [f"{may_live(leftover)}; once it has ended: --others" for leftover in noted if leftover not in ended]
         return (*self._cleaner.put_back(admin, ended), *others)
 
     def _reached(self, run_id: str = "") -> Admin:
@@ -213,16 +215,16 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             return self._connected()
         except (ConfigurationError, TargetError) as error:
             ended = [
-                one
-                for one in away_from(self._manifests, self._of_file.identity)
-                if self._may_be_of_file(one.cluster_id)
-                and (one.run_id == run_id if run_id else one.has_ended or self._others_ended)
+                leftover
+                for leftover in away_from(self._manifests, self._of_file.identity)
+                if self._may_be_of_file(leftover.cluster_id)
+                and (leftover.run_id == run_id if run_id else leftover.has_ended or self._others_ended)
             ]
             if not ended:
                 raise
             self._note(f"note: {error}; a run that has ended took a broker away: bringing it back")
             self._back |= _away(ended)
-            self.left_behind = tuple(text for one in ended for text in self._cleaner.bring_brokers_back(one))
+            self.left_behind = tuple(text for leftover in ended for text in self._cleaner.bring_brokers_back(leftover))
             try:
                 admin = self._connected()
             except (ConfigurationError, TargetError) as still:
@@ -259,9 +261,9 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         Raises TargetError where something could not be.
         """
         self._enter(admin)
-        found = list(leftovers(self._manifests, self._cluster_id))
-        ended = [one for one in found if one.has_ended or self._others_ended]
-        for leftover in found:
+        noted = list(leftovers(self._manifests, self._cluster_id))
+        ended = [leftover for leftover in noted if leftover.has_ended or self._others_ended]
+        for leftover in noted:
             if leftover not in ended:
                 self._note(f"note: {may_live(leftover)}; once it has ended, --clean-up-others puts it back")
         away = _away(ended)
@@ -324,7 +326,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
 def _away(ended: Iterable[Leftover]) -> dict[str, int]:
     """Return the brokers that these runs have taken away: ids by address."""
-    return {taken.address: broker for one in ended for broker, taken in one.away.items()}
+    return {taken.address: broker for leftover in ended for broker, taken in leftover.away.items()}
 
 
 class TwoTargets(Generic[Kept]):
@@ -349,12 +351,14 @@ class TwoTargets(Generic[Kept]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         specs = list(specs)
         self._first.prepare(specs)
-        one = str(self._first.facts(specs[0])["cluster_id"])
-        same = ConfigurationError(f"{self._described.path} describes cluster {one}, as --target does: name another")
-        if self._other.is_that_of(one):
+        cluster_id = str(self._first.facts(specs[0])["cluster_id"])
+        same = ConfigurationError(
+            f"{self._described.path} describes cluster {cluster_id}, as --target does: name another"
+        )
+        if self._other.is_that_of(cluster_id):
             raise same
         self._other.prepare(specs)
-        if self._other.facts(specs[0])["cluster_id"] == one:
+        if self._other.facts(specs[0])["cluster_id"] == cluster_id:
             raise same
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:

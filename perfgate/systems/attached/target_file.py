@@ -209,21 +209,21 @@ def holds_a_secret(prometheus: Mapping[str, Any]) -> bool:
 
 def prometheus_of(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table with its secrets resolved; :mod:`perfgate.metrics.prometheus_source` checks the rest."""
-    found = dict(table)
+    settings = dict(table)
     for key in ("username", "password", "token"):
         if key in table:
             value = resolved(folder, key, table[key], where="[prometheus]")
-            found[key] = (
+            settings[key] = (
                 as_stated(key, value, elsewhere=is_elsewhere(table[key])) if key == "username" else Secret(value)
             )
     if isinstance(headers := table.get("headers"), dict):
-        found["headers"] = {
+        settings["headers"] = {
             # A tenant's name is none, and would be found in half of what a run writes.
             n: Secret(text) if isinstance(v, dict) or SECRET_HEADERS.fullmatch(n) else text
             for n, v in headers.items()
             for text in [resolved(folder, n, v, where="[prometheus] headers")]
         }
-    return found
+    return settings
 
 
 def faults_of(table: Mapping[str, Any]) -> dict[str, str]:
@@ -297,7 +297,7 @@ class Table:
 
     def ids(self, key: str) -> tuple[int, ...]:
         value = self.values.get(key, [])
-        if not isinstance(value, list) or not all(type(one) is int for one in value):
+        if not isinstance(value, list) or not all(type(broker) is int for broker in value):
             self._fail(key, value, "list broker ids, as in [1, 2]")
         return tuple(value)
 

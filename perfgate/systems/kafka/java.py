@@ -62,8 +62,8 @@ def kafka_jars(version: str) -> Jars:
 
 def is_resolved(version: str) -> bool:
     """Whether the cache has this Kafka, verified, as a start without a network needs it."""
-    verified = (cache_dir() / "jgo" / "envs" / "org" / "apache" / "kafka" / "kafka_2.13").glob(f"*/{MARKER}")
-    return any(next(one.parent.glob(f"*/kafka-clients-{version}.jar"), None) for one in verified)
+    markers = (cache_dir() / "jgo" / "envs" / "org" / "apache" / "kafka" / "kafka_2.13").glob(f"*/{MARKER}")
+    return any(next(marker.parent.glob(f"*/kafka-clients-{version}.jar"), None) for marker in markers)
 
 
 def agent_jar(coordinates: str) -> Path:
@@ -121,8 +121,10 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
         marker = environment.path / MARKER
         if marker.exists():
             return
-        found = (locked[jar.name] for jar in jars)
-        published = pool.map(lambda dep: published_sha1(dep.groupId, dep.artifactId, dep.version, "", url), found)
+        dependencies = (locked[jar.name] for jar in jars)
+        published = pool.map(
+            lambda dep: published_sha1(dep.groupId, dep.artifactId, dep.version, "", url), dependencies
+        )
         wrong = [jar.name for jar, sha1 in zip(jars, published, strict=True) if sha1 and sha1 != digest(jar, "sha1")]
     if wrong:
         raise ConfigurationError(
@@ -165,7 +167,7 @@ def jars_of_build(home: str) -> Jars:
     if not folder.is_dir():
         raise ConfigurationError(f"{path}: no such folder or archive; {A_BUILD_IS}")
     jars = sorted((folder / "libs" if (folder / "libs").is_dir() else folder).glob("*.jar"))
-    versions = sorted({found["version"] for jar in jars if (found := CLIENTS.fullmatch(jar.name))})
+    versions = sorted({match["version"] for jar in jars if (match := CLIENTS.fullmatch(jar.name))})
     if not versions:
         raise ConfigurationError(f"{path} holds no kafka-clients-*.jar; {A_BUILD_IS}")
     if len(versions) > 1:
@@ -176,12 +178,12 @@ def jars_of_build(home: str) -> Jars:
 
 @cache
 def digest_of_build(home: str) -> str:
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for jar in jars_of_build(home).jars:
-        found.update(jar.name.encode())
+        sha256.update(jar.name.encode())
         with jar.open("rb") as stream:
-            found.update(hashlib.file_digest(stream, "sha256").digest())
-    return found.hexdigest()[:16]
+            sha256.update(hashlib.file_digest(stream, "sha256").digest())
+    return sha256.hexdigest()[:16]
 
 
 def _unpacked(archive: Path) -> Path:

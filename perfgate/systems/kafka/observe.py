@@ -33,18 +33,18 @@ class MetadataWatch(AskingWatch):
 
     def _asked(self) -> State | None:
         try:
-            found = self._admin.list_topics(self.topic, timeout=ANSWER_WITHIN_S)
+            metadata = self._admin.list_topics(self.topic, timeout=ANSWER_WITHIN_S)
         except KafkaException:
             return None
-        partitions = [one for _, one in sorted(found.topics[self.topic].partitions.items())]
+        partitions = [partition for _, partition in sorted(metadata.topics[self.topic].partitions.items())]
         if not partitions:
             return None
         return State(
             at=time.monotonic(),
-            leaders=tuple(one.leader for one in partitions),
-            in_sync=tuple(tuple(sorted(one.isrs)) for one in partitions),
-            replicas=tuple(tuple(one.replicas) for one in partitions),
-            brokers=tuple(sorted(found.brokers)),
+            leaders=tuple(partition.leader for partition in partitions),
+            in_sync=tuple(tuple(sorted(partition.isrs)) for partition in partitions),
+            replicas=tuple(tuple(partition.replicas) for partition in partitions),
+            brokers=tuple(sorted(metadata.brokers)),
         )
 
 
@@ -54,7 +54,7 @@ def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:
     `clock_s`: the monotonic clock less the time since 1970. Types and fields are those of Kafka's metadata records.
     """
     ids = {data["topicId"] for _, kind, data in _records(dump) if kind == "TOPIC_RECORD" and data["name"] == topic}
-    found = [
+    logged = [
         LoggedChange(int(line[1]) / 1e3 + clock_s, "controller", json.loads(line[2])["leaderId"])
         for text in dump.splitlines()
         if (line := NEW_LEADER.match(text))
@@ -63,17 +63,17 @@ def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:
         match kind:
             case "BROKER_REGISTRATION_CHANGE_RECORD" if data.get("fenced"):
                 what: Literal["fenced", "back"] = "fenced" if data["fenced"] > 0 else "back"
-                found.append(LoggedChange(at + clock_s, what, data["brokerId"]))
+                logged.append(LoggedChange(at + clock_s, what, data["brokerId"]))
             case "FENCE_BROKER_RECORD":
-                found.append(LoggedChange(at + clock_s, "fenced", data["id"]))
+                logged.append(LoggedChange(at + clock_s, "fenced", data["id"]))
             case "UNFENCE_BROKER_RECORD":
-                found.append(LoggedChange(at + clock_s, "back", data["id"]))
+                logged.append(LoggedChange(at + clock_s, "back", data["id"]))
             case "PARTITION_RECORD" | "PARTITION_CHANGE_RECORD" if (
                 data["topicId"] in ids and data.get("leader", -2) > -2
             ):
                 unclean = data.get("leaderRecoveryState") == RECOVERING
-                found.append(LoggedChange(at + clock_s, "leader", data["partitionId"], data["leader"], unclean))
-    return sorted(found, key=lambda change: change.at)
+                logged.append(LoggedChange(at + clock_s, "leader", data["partitionId"], data["leader"], unclean))
+    return sorted(logged, key=lambda change: change.at)
 
 
 def _records(dump: str) -> Iterator[tuple[float, str, dict[str, Any]]]:

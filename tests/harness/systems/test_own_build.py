@@ -23,7 +23,7 @@ from perfgate.model.changes import release_numbers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import java_needed
-from perfgate.systems.kafka.managed.containers import TELLS_VERSION
+from perfgate.systems.kafka.managed.containers import VERSION_LINE
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.tiered import tiered_jar
 from tests.harness.build import scenario
@@ -139,7 +139,7 @@ def test_tools_for_an_image_of_unknown_version_are_the_suites_own(monkeypatch: p
 
 def test_a_broker_tells_its_version_in_its_log() -> None:
     line = "[2026-01-01 00:00:00,000] INFO Kafka version: 4.1.0 (org.apache.kafka.common.utils.AppInfoParser)"
-    found = TELLS_VERSION.search(line)
+    found = VERSION_LINE.search(line)
     assert found is not None
     assert found[1] == "4.1.0"
 

@@ -99,7 +99,7 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(
     attached.close()
     ids.clear()
     with pytest.raises(ConfigurationError, match="none of its servers tells that it is of cluster c"):
-        identity.those_that_tell(attached._described, "c", notes.append)
+        identity.servers_that_report(attached._described, "c", notes.append)
 
 
 @pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])

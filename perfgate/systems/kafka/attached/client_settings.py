@@ -103,7 +103,7 @@ def inlined(client: Settings, path: Path) -> Settings:
 
     `path`: the target file. Raises ConfigurationError for a file that cannot be read, or that no setting can hold.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for name, value in client:
         if name in NAMES_A_FILE:
             raise ConfigurationError(
@@ -112,7 +112,7 @@ def inlined(client: Settings, path: Path) -> Settings:
             )
         inside = INSIDE.get(name)
         if inside is None or value == PROBE:
-            found[name] = value
+            settings[name] = value
             continue
         try:
             text = Path("".join(value)).read_text()  # a Secret's text is its mask
@@ -121,5 +121,5 @@ def inlined(client: Settings, path: Path) -> Settings:
                 f"target file {path}: {name}: --hosts sends the text of a PEM file to the load hosts, and {value} "
                 f"cannot be read as one: {error}"
             ) from None
-        found[inside] = Secret(text) if inside == "ssl.key.pem" else text
-    return tuple(sorted(found.items()))
+        settings[inside] = Secret(text) if inside == "ssl.key.pem" else text
+    return tuple(sorted(settings.items()))

@@ -98,7 +98,7 @@ class ExternalCluster(AttachedCluster):
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
         brokers = list(map(str, self.addresses))
-        return LiveSettings(self._admin, brokers, self._note, self._require_same, self._tell, shared=True)
+        return LiveSettings(self._admin, brokers, self._note, self._require_same, self._report, shared=True)
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
         """Set a quota of the run's own client id, noted before; `close` removes it. Raises TargetError."""
@@ -152,11 +152,11 @@ def unwell(
     Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another one's.
     """
     try:
-        found = admin.list_topics(timeout=timeout_s)
+        metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
-    require_same(found.cluster_id, cluster_id)
-    partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
+    require_same(metadata.cluster_id, cluster_id)
+    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     offline = sum(
         partition.leader < 0 and not ({*partition.isrs} <= {*excused} and {*excused} & {*partition.replicas})
         for partition in partitions
@@ -206,16 +206,16 @@ class JournaledTopics(Topics):
 
         Raises TargetError.
         """
-        found: dict[str, str] = {}
+        ids: dict[str, str] = {}
 
         def ask() -> None:
-            found.update(topic_ids(self._admin, [name for name in names if name not in found]))
-            if missing := [name for name in names if name not in found]:
+            ids.update(topic_ids(self._admin, [name for name in names if name not in ids]))
+            if missing := [name for name in names if name not in ids]:
                 raise NotYet(f"the one that was asked does not know {missing[0]}")  # not every broker does at once
 
         failure, check = "the brokers did not say the ids of new topics", self._cluster.check
         poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.1, check=check)
-        return found
+        return ids
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         """Delete the topics, and the consumer groups named after them; one that is gone already is none."""

@@ -104,18 +104,18 @@ class DescribedTarget(Described):
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        client, found = dict(self.client), []
+        client, weaknesses = dict(self.client), []
         protocol = client.get("security.protocol", "plaintext").lower()
         for part in ("sasl", "ssl"):
             stated = next((name for name in client if name.startswith(f"{part}.")), "")
             if stated and part not in protocol.split("_"):
-                found.append(f"{stated} and the like have no effect: security.protocol is {protocol.upper()}")
+                weaknesses.append(f"{stated} and the like have no effect: security.protocol is {protocol.upper()}")
         if protocol in ("ssl", "sasl_ssl"):
             if client.get(VERIFICATION) == "false":
-                found.append("the brokers' certificates are not verified: whoever answers there is believed")
+                weaknesses.append("the brokers' certificates are not verified: whoever answers there is believed")
             elif client.get(NAMES_CHECK) == "none":
-                found.append("the host names in the brokers' certificates are not verified")
-        return tuple(found)
+                weaknesses.append("the host names in the brokers' certificates are not verified")
+        return tuple(weaknesses)
 
     def _for_others(self, file: HostsFile) -> Self:
         if iam.logs_in_by_iam(dict(self.client)):
@@ -164,13 +164,13 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
 
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:
     values = all_resolved(folder, table)
-    found = Translated({})
+    java = Translated({})
     if location := values.pop(PROPERTIES_FILE, ""):
         properties = {
             name: as_stated(name, value, elsewhere=False) for name, value in read_properties(folder / location).items()
         }
         try:
-            found = translated(properties, convert)
+            java = translated(properties, convert)
         except ConfigurationError as error:
             raise ConfigurationError(f"{folder / location}: {error}") from None
     for name in values:
@@ -194,9 +194,9 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
             values[name] = str(beside)  # as every other path of the file
     client = {
         name: as_stated(name, _as_compared(name, value), elsewhere=is_elsewhere(table.get(name)))
-        for name, value in {"client.id": CLIENT_ID, **found.settings, **values}.items()
+        for name, value in {"client.id": CLIENT_ID, **java.settings, **values}.items()
     }
-    return client, tuple(f"{location}: {note}" for note in found.notes)
+    return client, tuple(f"{location}: {note}" for note in java.notes)
 
 
 def _as_compared(name: str, value: str) -> str:

@@ -41,8 +41,8 @@ def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient,
     """
     servers = bootstrap.split(",")
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
-        found = pool.map(lambda server: problem_of(server, partial(_context, settings), KEYS), servers)
-        problems = [text for text in found if text]
+        results = pool.map(lambda server: problem_of(server, partial(_context, settings), KEYS), servers)
+        problems = [text for text in results if text]
     if len(problems) == len(servers):
         raise ConfigurationError("; ".join(problems))
     return _logged_in(bootstrap, settings), problems
@@ -63,8 +63,8 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def _logged_in(bootstrap: str, settings: Mapping[str, str]) -> AdminClient:
-    heard: list[KafkaError] = []
-    quiet: dict[str, Any] = {"log_level": "0", "reconnect.backoff.max.ms": "500", "error_cb": heard.append}
+    errors: list[KafkaError] = []
+    quiet: dict[str, Any] = {"log_level": "0", "reconnect.backoff.max.ms": "500", "error_cb": errors.append}
     try:
         admin = AdminClient(with_tokens({**quiet, "bootstrap.servers": bootstrap, **revealed(settings)}))
     except KafkaException as error:
@@ -74,25 +74,25 @@ def _logged_in(bootstrap: str, settings: Mapping[str, str]) -> AdminClient:
     except KafkaException as error:
         with suppress(KafkaException):
             admin.poll(0.1)
-        raise ConfigurationError(_log_in_problem(bootstrap, settings, heard, error.args[0])) from None
+        raise ConfigurationError(_log_in_problem(bootstrap, settings, errors, error.args[0])) from None
     return admin
 
 
-def _log_in_problem(bootstrap: str, settings: Mapping[str, str], heard: Sequence[KafkaError], last: KafkaError) -> str:
-    said = {error.code(): redacted(error.str()) for error in reversed(heard)}
-    if KafkaError._AUTHENTICATION in said:
+def _log_in_problem(bootstrap: str, settings: Mapping[str, str], errors: Sequence[KafkaError], last: KafkaError) -> str:
+    words = {error.code(): redacted(error.str()) for error in reversed(errors)}
+    if KafkaError._AUTHENTICATION in words:
         user = f" as {settings['sasl.username']!r}" if "sasl.username" in settings else ""
         return (
-            f"{bootstrap}: the brokers refused the log-in{user}: {said[KafkaError._AUTHENTICATION]}; check "
+            f"{bootstrap}: the brokers refused the log-in{user}: {words[KafkaError._AUTHENTICATION]}; check "
             "sasl.mechanism, user and password (for OAUTHBEARER: the token endpoint and the client; for AWS_MSK_IAM: "
             "what the policies of the credentials allow)"
         )
-    if KafkaError._SSL in said:
+    if KafkaError._SSL in words:
         return (
-            f"{bootstrap}: TLS failed: {said[KafkaError._SSL]}; where the brokers ask for a certificate state "
+            f"{bootstrap}: TLS failed: {words[KafkaError._SSL]}; where the brokers ask for a certificate state "
             "ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
         )
-    detail = "; ".join(dict.fromkeys(said.values())) or last.str()
+    detail = "; ".join(dict.fromkeys(words.values())) or last.str()
     return (
         f"{bootstrap}: connected, but the brokers did not answer within {METADATA_TIMEOUT_S:.0f} s: {detail}; check "
         "security.protocol, and that the addresses which the brokers advertise can be reached from here"

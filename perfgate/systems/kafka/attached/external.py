@@ -27,8 +27,8 @@ from perfgate.systems.kafka.attached.identity import (
     refuse_a_silent_zone,
     refuse_another_number,
     refuse_other_clusters,
+    servers_that_report,
     settings_digest,
-    those_that_tell,
 )
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
 from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions, may_make
@@ -88,7 +88,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         self._learn(admin, self._enter_clean(admin).values())
         self._seen(admin)
         refuse_a_silent_zone(self._described, self._cluster_id)
-        self._usable = those_that_tell(self._described, self._cluster_id, self._note)
+        self._usable = servers_that_report(self._described, self._cluster_id, self._note)
         self._blind = not sees_all_topics(admin)
         if self._blind:
             self._note(
@@ -240,8 +240,8 @@ def _is_no_more(admin: AdminClient, broker: int) -> bool:
 
 def _is_empty(admin: AdminClient, name: str) -> bool:
     """Whether no record is in it. Raises TargetError where it is gone meanwhile."""
-    found = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
-    if found is None:
+    topic = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
+    if topic is None:
         raise TargetError("the topic is not there any more")
-    ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in found.partitions})
+    ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in topic.partitions})
     return all(answer(reply, f"reading the end of {name}").offset == 0 for reply in ends.values())

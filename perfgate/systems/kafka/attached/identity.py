@@ -31,8 +31,8 @@ def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
             f"{described.path}: cluster-id is {described.cluster_id}, and these brokers are of cluster "
             f"{cluster_id}: nothing was done to them"
         )
-    found = _ids(described, f"{described.bootstrap},{described.cross_zone_bootstrap}")
-    if others := {server: id_ for server, id_ in found.items() if id_ not in ("", cluster_id)}:
+    ids = _ids(described, f"{described.bootstrap},{described.cross_zone_bootstrap}")
+    if others := {server: id_ for server, id_ in ids.items() if id_ not in ("", cluster_id)}:
         reported = ", ".join(f"{server} of cluster {id_}" for server, id_ in others.items())
         raise ConfigurationError(
             f"{described.path}: its servers are not of one cluster: {reported}, the others of {cluster_id}; "
@@ -52,17 +52,17 @@ def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
         )
 
 
-def those_that_tell(described: DescribedTarget, cluster_id: str, note: Callable[[str], None]) -> DescribedTarget:
+def servers_that_report(described: DescribedTarget, cluster_id: str, note: Callable[[str], None]) -> DescribedTarget:
     """Return the target with only those servers that report this cluster.
 
     The name of a silent one may lead to another cluster later. Raises ConfigurationError when all are silent.
     """
-    found = _ids(described, described.bootstrap)
-    if not (telling := [server for server, id_ in found.items() if id_ == cluster_id]):
+    ids = _ids(described, described.bootstrap)
+    if not (reporting := [server for server, id_ in ids.items() if id_ == cluster_id]):
         raise ConfigurationError(f"{described.path}: none of its servers tells that it is of cluster {cluster_id}")
-    for silent in (server for server in found if server not in telling):
+    for silent in (server for server in ids if server not in reporting):
         note(f"note: {silent} does not tell that it is of cluster {cluster_id}: this run does without it")
-    return replace(described, bootstrap=",".join(telling))
+    return replace(described, bootstrap=",".join(reporting))
 
 
 def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
@@ -87,8 +87,8 @@ def gone(described: DescribedTarget, brokers: Mapping[int, str]) -> str:
 
     def same() -> None:
         admin = admin_client(described.bootstrap, described.client)
-        found = answer(admin.describe_cluster(request_timeout=CONNECT_S), "asking for the brokers")
-        now = {node.id for node in found.nodes}
+        cluster = answer(admin.describe_cluster(request_timeout=CONNECT_S), "asking for the brokers")
+        now = {node.id for node in cluster.nodes}
         if now != set(brokers):
             raise NotYet(f"brokers {_listed(brokers)} at the start of the run, and {_listed(now)} at its end")
 
@@ -105,13 +105,13 @@ def _listed(brokers: Mapping[int, str] | set[int]) -> str:
 
 def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:
     """Digest of what is not set by default on these brokers, without secrets; empty where one gives no answer."""
-    found: set[tuple[str, str]] = set()
+    settings: set[tuple[str, str]] = set()
     try:
         for broker in brokers:
             for name, entry in broker_config(admin, str(broker)).items():
                 default = entry.source in (ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value)
                 if not default and not entry.is_sensitive and not OF_ONE.fullmatch(name):
-                    found.add((name, str(entry.value)))
+                    settings.add((name, str(entry.value)))
     except TargetError:
         return ""
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:12] if found else ""
+    return hashlib.sha256(repr(sorted(settings)).encode()).hexdigest()[:12] if settings else ""

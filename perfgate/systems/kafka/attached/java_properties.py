@@ -89,7 +89,7 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
     and returns librdkafka's. Raises ConfigurationError naming the property that cannot be translated, never with a
     value.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     stores: dict[str, str] = {}
     left_out: dict[str, list[str]] = {OF_SCENARIOS: []}
     for name, value in properties.items():
@@ -112,17 +112,17 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
         elif name in STORES or name == "ssl.key.password":
             stores[name] = value
         else:
-            found.update(_one(name, value.strip() if name not in RENAMED else value))
+            settings.update(_setting_of(name, value.strip() if name not in RENAMED else value))
     if any(OF_IAM.match(properties.get(name, "").strip()) for name in ("sasl.jaas.config", *HANDLERS)):
-        found["sasl.mechanisms"] = IAM
-    if "sasl.oauthbearer.client.id" in found:
-        found.setdefault("sasl.oauthbearer.method", "oidc")
-    settings = {**found, **convert(stores)} if stores else found
+        settings["sasl.mechanisms"] = IAM
+    if "sasl.oauthbearer.client.id" in settings:
+        settings.setdefault("sasl.oauthbearer.method", "oidc")
+    settings = {**settings, **convert(stores)} if stores else settings
     notes = tuple(f"{', '.join(names)}: left out, {why}" for why, names in left_out.items() if names)
     return Translated(settings, notes)
 
 
-def _one(name: str, value: str) -> dict[str, str]:
+def _setting_of(name: str, value: str) -> dict[str, str]:
     if name in RENAMED:
         return {RENAMED[name]: value}
     if name == "sasl.jaas.config":
@@ -174,15 +174,15 @@ def login_of(jaas: str) -> dict[str, str]:
         )
     if flag.lower() not in JAAS_FLAGS:
         raise ConfigurationError(READS_LIKE)
-    found = {}
+    settings = {}
     for (_, name), equals, (kind, value) in zip(tokens[2:-1:3], tokens[3:-1:3], tokens[4:-1:3], strict=True):
         if equals != ("mark", "=") or kind == "mark":
             raise ConfigurationError(READS_LIKE)
         if name not in JAAS_OPTIONS:
             shown = f"option {name!r}" if re.fullmatch(r"\w+", name) else "an option"
             raise ConfigurationError(f"property 'sasl.jaas.config': {shown} has no counterpart in librdkafka")
-        found[JAAS_OPTIONS[name]] = value
-    return found
+        settings[JAAS_OPTIONS[name]] = value
+    return settings
 
 
 def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
@@ -198,9 +198,9 @@ def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
             yield "text", ESCAPE.sub(_escaped, token[kind])
 
 
-def _escaped(found: re.Match[str]) -> str:
-    of_octal = found[1][0] in "01234567"
-    return chr(int(found[1], 8)) if of_octal else ESCAPES.get(found[1], found[1])
+def _escaped(escape: re.Match[str]) -> str:
+    of_octal = escape[1][0] in "01234567"
+    return chr(int(escape[1], 8)) if of_octal else ESCAPES.get(escape[1], escape[1])
 
 
 class KeyStores:
@@ -212,18 +212,18 @@ class KeyStores:
 
     def __call__(self, stores: Mapping[str, str]) -> dict[str, str]:
         """Return librdkafka's settings for Java's `ssl.truststore.*`, `ssl.keystore.*` and `ssl.key.password`."""
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         if location := stores.get("ssl.truststore.location"):
-            found["ssl.ca.location"] = self._trusted(
+            settings["ssl.ca.location"] = self._trusted(
                 location, stores.get("ssl.truststore.password"), stores.get("ssl.truststore.type", "JKS").upper()
             )
         if location := stores.get("ssl.keystore.location"):
             password = stores.get("ssl.keystore.password", "")
             key_password = stores.get("ssl.key.password", password)
-            found.update(self._own(location, password, key_password, stores.get("ssl.keystore.type", "JKS").upper()))
+            settings.update(self._own(location, password, key_password, stores.get("ssl.keystore.type", "JKS").upper()))
         elif "ssl.key.password" in stores:
-            found["ssl.key.password"] = stores["ssl.key.password"]
-        return found
+            settings["ssl.key.password"] = stores["ssl.key.password"]
+        return settings
 
     def _trusted(self, location: str, password: str | None, kind: str) -> str:
         path = _existing(location, "ssl.truststore.location")
@@ -242,8 +242,8 @@ class KeyStores:
     def _own(self, location: str, password: str, key_password: str, kind: str) -> dict[str, str]:
         path = _existing(location, "ssl.keystore.location")
         if kind == "PEM":
-            found = {"ssl.certificate.location": str(path), "ssl.key.location": str(path)}
-            return {**found, "ssl.key.password": key_password} if key_password else found
+            pem = {"ssl.certificate.location": str(path), "ssl.key.location": str(path)}
+            return {**pem, "ssl.key.password": key_password} if key_password else pem
         if kind == "PKCS12":
             return {"ssl.keystore.location": str(path), "ssl.keystore.password": password}
         target = self._folder() / "own.p12"
@@ -296,10 +296,10 @@ def key_stores_of_a_run() -> KeyStores:
     """Return a converter into a folder that goes away with this process, however it ends."""
 
     def folder() -> Path:
-        made = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700
+        path = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700
         GUARDS.append(Guard())
-        GUARDS[-1].owns(made)
-        return made
+        GUARDS[-1].owns(path)
+        return path
 
     return KeyStores(lambda: find_java().parent / "keytool", folder)
 

@@ -81,7 +81,7 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
     topic = dict(scenario.topic.config)
     if not 0 < number_of(topic.get("retention.ms", 1)) <= MOST_KEPT_H * 3_600_000:
         return f"a topic that cannot be deleted may keep what it holds for {MOST_KEPT_H} h at the most: retention.ms"
-    if "delete" not in [one.strip() for one in topic.get("cleanup.policy", "delete").split(",")]:
+    if "delete" not in [policy.strip() for policy in topic.get("cleanup.policy", "delete").split(",")]:
         return "a topic that cannot be deleted would keep what it holds for good: its cleanup.policy is without delete"
     return beyond_limits(limits, scenario, of_transactions="brokers keep each transactional.id for days")
 

@@ -153,30 +153,30 @@ class _Topic:
         )
         try:
             consumer.assign(starts)
-            found = self._read(consumer, set(held))
+            sample = self._read(consumer, set(held))
             before, deadline = len(seen), time.monotonic() + 4 * STATISTICS_MS / 1000
             while len(seen) == before and time.monotonic() < deadline:
                 consumer.poll(STATISTICS_MS / 1000)  # what came last is in the next statistics
-            return replace(found, packed=packed(json.loads(seen[-1])) if seen else None)
+            return replace(sample, packed=packed(json.loads(seen[-1])) if seen else None)
         finally:
             consumer.close()
 
     def _read(self, consumer: Consumer, left: set[int]) -> SampledRecords:
-        found: list[tuple[Any, Any]] = []
+        records: list[tuple[Any, Any]] = []
         size, deadline = 0, time.monotonic() + SAMPLE_S
-        while left and len(found) < SAMPLE_RECORDS and size < SAMPLE_BYTES and time.monotonic() < deadline:
-            for message in consumer.consume(min(500, SAMPLE_RECORDS - len(found)), timeout=0.5):
+        while left and len(records) < SAMPLE_RECORDS and size < SAMPLE_BYTES and time.monotonic() < deadline:
+            for message in consumer.consume(min(500, SAMPLE_RECORDS - len(records)), timeout=0.5):
                 if (error := message.error()) is None:
-                    found.append((message.key(), message.value()))
+                    records.append((message.key(), message.value()))
                     size += len(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left -= {message.partition()}
                 elif error.code() in DENIED:
                     raise self._refusal(error, "Read")
-        if not found:
+        if not records:
             cluster, topic = self.described.name, self.name
             raise ConfigurationError(f"{cluster}: topic {topic}: no record could be read within {SAMPLE_S:.0f} s")
-        return sampled_records(found)
+        return sampled_records(records)
 
 
 def settings_that_matter(config: Mapping[str, Any]) -> Settings:
@@ -214,6 +214,9 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
 
 def packed(statistics: Mapping[str, Any]) -> float | None:
     """Bytes of records in each byte from the brokers, by librdkafka's statistics."""
-    parts = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
-    records, received = sum(one["rxbytes"] for one in parts), sum(b["rxbytes"] for b in statistics["brokers"].values())
+    partitions = [partition for topic in statistics["topics"].values() for partition in topic["partitions"].values()]
+    records, received = (
+        sum(partition["rxbytes"] for partition in partitions),
+        sum(broker["rxbytes"] for broker in statistics["brokers"].values()),
+    )
     return records / received if records and received else None

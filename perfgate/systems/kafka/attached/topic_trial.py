@@ -50,7 +50,7 @@ class TopicTrial:
     ) -> None:
         """`name`: prefix of each topic that is made for a trial, noted in a `manifest`."""
         self._admin, self._name, self._manifest, self._note = admin, name, manifest, note
-        self._found: dict[TopicSpec, OfCluster | None] = {}
+        self._refusals: dict[TopicSpec, OfCluster | None] = {}
         self._made, self._blind = 0, False
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
@@ -58,9 +58,9 @@ class TopicTrial:
 
         Raises ConfigurationError where one that was made cannot be deleted.
         """
-        if topic not in self._found:
-            self._found[topic] = self._refused(topic) or (self._ignored(topic) if topic.config else None)
-        return self._found[topic]
+        if topic not in self._refusals:
+            self._refusals[topic] = self._refused(topic) or (self._ignored(topic) if topic.config else None)
+        return self._refusals[topic]
 
     def _refused(self, topic: TopicSpec) -> OfCluster | None:
         """Ask for the topic without having it made. Other failures a run meets too, and then reports."""
@@ -84,13 +84,15 @@ class TopicTrial:
             manifest.plans(name)
             try:
                 _ask(self._admin, _new(name, replace(topic, partitions=1)))
-                found = self._in_force(name)
+                in_force = self._in_force(name)
             except KafkaException:
                 return None  # one of as many partitions as it says was not refused
             finally:
                 self._delete(name)  # an answer that got lost may have made it
                 manifest.gone(name)
-        wrong = {key: found.get(key) for key, value in topic.config if found and not _same(value, found.get(key))}
+        wrong = {
+            key: in_force.get(key) for key, value in topic.config if in_force and not _same(value, in_force.get(key))
+        }
         if not wrong:
             return None
         words = ", ".join(f"{key} = {dict(topic.config)[key]} (is {now})" for key, now in wrong.items())
@@ -145,7 +147,7 @@ def _same(stated: str, now: str | None) -> bool:
     try:
         return float(stated) == float(now)
     except ValueError:
-        return {one.strip().lower() for one in stated.split(",")} == {one.strip().lower() for one in now.split(",")}
+        return {part.strip().lower() for part in stated.split(",")} == {part.strip().lower() for part in now.split(",")}
 
 
 def check_permissions(

@@ -68,11 +68,11 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
     names = list(names)
     if not names:
         return {}
-    found = {}
+    ids = {}
     for name, reply in admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S).items():
         with but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):
-            found[name] = str(answer(reply, f"describing topic {name}").topic_id)
-    return found
+            ids[name] = str(answer(reply, f"describing topic {name}").topic_id)
+    return ids
 
 
 def sees_all_topics(admin: AdminClient) -> bool:
@@ -239,7 +239,7 @@ def is_own(name: str, reported: str | None, before: str | None, effective: str, 
     ahead = {effective, value} if POOLS.fullmatch(name) else set()
     while ahead:
         sizes |= ahead
-        ahead = {size for one in ahead for end in (effective, value) for size in steps(one, end)} - sizes
+        ahead = {size for begin in ahead for end in (effective, value) for size in steps(begin, end)} - sizes
     on_the_way = sizes - {effective, value}
     return any(same_value(reported, known) for known in (before, value, *on_the_way))
 
@@ -264,8 +264,8 @@ def same_value(reported: str | None, wanted: str | None) -> bool:
     try:
         return reported == wanted or float(reported) == float(wanted)
     except ValueError:
-        one, other = ([part.strip() for part in text.lower().split(",")] for text in (reported, wanted))
-        return one == other
+        first, second = ([part.strip() for part in text.lower().split(",")] for text in (reported, wanted))
+        return first == second
 
 
 def _alter(admin: AdminClient, broker: str, name: str, value: str | None) -> None:

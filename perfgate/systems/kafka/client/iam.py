@@ -75,8 +75,8 @@ def tokens(settings: Mapping[str, str]) -> Callable[[], Token]:
 
 
 def _region(servers: str) -> str:
-    if found := REGION.search(servers):
-        return found[1]
+    if match := REGION.search(servers):
+        return match[1]
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise ConfigurationError(

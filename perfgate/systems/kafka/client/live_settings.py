@@ -75,9 +75,9 @@ class LiveSettings:
             described = broker_config(self._admin, broker) if set(dict(values)) - set(before) else {}
             for name, value in values:
                 if name not in before:
-                    found = setting_of(described, broker, name)
-                    self._noted(broker, name, *found, value)
-                    before[name] = found
+                    setting = setting_of(described, broker, name)
+                    self._noted(broker, name, *setting, value)
+                    before[name] = setting
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
 
     def still(self, values: Settings) -> float:
@@ -139,10 +139,10 @@ class LiveSettings:
         return any(is_own(name, now, *self._before[broker][name], value) for value in self._own[name])
 
 
-def _only_stated(name: str, found: ConfigEntry) -> bool:
+def _only_stated(name: str, entry: ConfigEntry) -> bool:
     """Whether the brokers know only that they were started with this setting.
 
     Of one without a type they report no value, as of a secret (seen: Kafka 4.3.1, log.message.downconversion.enable).
     """
     secret = any(word in name for word in SECRETS)
-    return bool(found.is_sensitive and found.is_read_only and found.value is None and not secret)
+    return bool(entry.is_sensitive and entry.is_read_only and entry.value is None and not secret)

@@ -166,13 +166,13 @@ def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
 
 
 def _meant(name: str, value: str) -> str:
-    found = LIKE_A_NUMBER.fullmatch(value)
-    assert found is not None
+    match = LIKE_A_NUMBER.fullmatch(value)
+    assert match is not None
     try:
-        if found[1].lower() == "0x":
+        if match[1].lower() == "0x":
             return f", as in {int(value, 16):d}"
-        number = float(found[1].replace("_", "").replace(",", "")) * (-1 if value.startswith("-") else 1)
-        number *= _unit(name, found[2].lower())
+        number = float(match[1].replace("_", "").replace(",", "")) * (-1 if value.startswith("-") else 1)
+        number *= _unit(name, match[2].lower())
     except (KeyError, ValueError):
         return ""
     return f", as in {number:.6f}".rstrip("0").rstrip(".") if abs(number) <= LARGEST_NUMBER else ""

@@ -126,18 +126,18 @@ class Topics:
         `progress` is told how many of several there are. Raises TopicRefusedError with the broker's own words when it
         refuses, none of them stays then; BrokersFailedError when none answers.
         """
-        names, made = topic_names(name, spec.count), list[str]()
-        for at, some in _batches(names):
+        names, created = topic_names(name, spec.count), list[str]()
+        for at, batch in _batches(names):
             if len(names) > 1:
                 progress(f"creating its topics, {at:,} of {len(names):,}")
             try:
-                self._create(some, spec, made)
+                self._create(batch, spec, created)
             except TopicRefusedError:
-                self._delete(made)
+                self._delete(created)
                 raise
         self.end_offsets(name, spec.partitions, spec.count)
 
-    def _create(self, names: Sequence[str], spec: TopicSpec, made: list[str]) -> None:
+    def _create(self, names: Sequence[str], spec: TopicSpec, created: list[str]) -> None:
         """Create these topics, of which those that the brokers have made are added to `made`."""
         done = self._admin.create_topics([new_topic(name, spec) for name in names], request_timeout=REQUEST_TIMEOUT_S)
         failures = []
@@ -147,10 +147,10 @@ class Topics:
             except TargetError as error:
                 failures.append(error)
             else:
-                made.append(name)
+                created.append(name)
         if failures:
             # An answer that got lost may have made its topic: that one decides.
-            failure = next((one for one in failures if not is_answer(one)), failures[0])
+            failure = next((error for error in failures if not is_answer(error)), failures[0])
             self._cluster.check()
             refusal = refusal_in(failure)
             if refusal is None or not is_answer(failure):
@@ -197,18 +197,18 @@ class Topics:
 
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
         names = topic_names(name, count)
-        found = self._described(names)
-        if missing := [topic for topic in names if topic not in found]:
+        topics = self._described(names)
+        if missing := [topic for topic in names if topic not in topics]:
             raise TargetError(f"asking for topic {missing[0]}: the brokers do not know it")
-        each = (found[topic].partitions for topic in names)
+        each = (topics[topic].partitions for topic in names)
         return tuple(partitions[number].leader for partitions in each for number in sorted(partitions))
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         names = topic_names(name, count)
-        for at, some in _batches(names):
+        for at, batch in _batches(names):
             if count > 1:
                 progress(f"deleting its topics, {at:,} of {count:,}")
-            self._delete(some)
+            self._delete(batch)
         listed = answer(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
         groups = [group.group_id for group in listed.valid if group.group_id.startswith(name)]
         if groups:
@@ -227,8 +227,8 @@ class Topics:
                 answer(replies[name], f"deleting topic {name}")
 
     def _require_in_sync(self, names: Sequence[str], spec: TopicSpec) -> None:
-        found = self._described(names)
-        for topic in (found.get(name) for name in names):
+        topics = self._described(names)
+        for topic in (topics.get(name) for name in names):
             if topic is None:
                 raise NotYet("not every topic is known")
             whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]

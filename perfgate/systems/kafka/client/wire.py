@@ -24,12 +24,12 @@ NO_PRODUCER = -1
 
 def _table() -> tuple[int, ...]:
     """Return CRC-32C of each byte (Castagnoli's polynomial, reflected)."""
-    found = []
+    table = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        found.append(byte)
-    return tuple(found)
+        table.append(byte)
+    return tuple(table)
 
 
 TABLE = _table()
@@ -46,12 +46,12 @@ def crc32c(data: bytes, table: tuple[int, ...] = TABLE) -> int:
 def varint(number: int) -> bytes:
     """Return a zigzag number of variable length."""
     number = number << 1 ^ number >> 63
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def text(value: bytes) -> bytes:
@@ -133,9 +133,9 @@ def topic_of(body: bytes) -> Topic:
 
     def take(form: str) -> tuple[int, ...]:
         nonlocal at
-        found = struct.unpack_from(form, body, at)
+        values = struct.unpack_from(form, body, at)
         at += struct.calcsize(form)
-        return found
+        return values
 
     def words() -> str:
         nonlocal at

@@ -103,18 +103,18 @@ class Client(Failures):
         Raises LoadClientError when they are not as many, or not in time.
         """
         self.number(partitions)
-        found = ctypes.POINTER(clib.Metadata)()
+        metadata = ctypes.POINTER(clib.Metadata)()
         # Without a handle of one: of all that this client has one of.
         only = self.topic_handles[0] if len(self.topics) == 1 else None
-        code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(found), METADATA_TIMEOUT_MS)
+        code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(metadata), METADATA_TIMEOUT_MS)
         if code:
             cause = "; ".join(self.errors.values())
             more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""
             reason = f"no metadata of {self.topics[0].decode()}{more}: {clib.error_text(code)} {cause}".rstrip()
             raise _failed(reason, code)
-        there = [found.contents.topics[number] for number in range(found.contents.topic_cnt)]
+        there = [metadata.contents.topics[number] for number in range(metadata.contents.topic_cnt)]
         known = {topic.name: (topic.err, topic.partition_cnt) for topic in there}
-        lib.rd_kafka_metadata_destroy(found)
+        lib.rd_kafka_metadata_destroy(metadata)
         for topic in self.topics:
             error, count = known.get(topic, (clib.ERR_UNKNOWN_TOPIC, 0))
             if error:

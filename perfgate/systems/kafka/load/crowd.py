@@ -56,7 +56,7 @@ class _Connection:
         self.records: deque[tuple[int, int, bytes, float]] = deque()
         """Number, bytes of the value, batch, and until when it may take."""
         self.unsent = b""
-        self.heard = bytearray()
+        self.received = bytearray()
         self.offset = 0
         self.reached = False
 
@@ -75,7 +75,7 @@ class Crowd(Failures):
         self._allow(connections + idle)
         super().__init__()
         self.topic = topic.encode()
-        self._servers = [_address(one) for one in settings["bootstrap.servers"].split(",")]
+        self._servers = [_address(connection) for connection in settings["bootstrap.servers"].split(",")]
         self._acks = -1 if settings["acks"] in ("-1", "all") else int(settings["acks"])
         self._request_ms = int(settings.get("request.timeout.ms", "30000"))
         self._within_s = float(settings["delivery.timeout.ms"]) / 1e3
@@ -117,10 +117,13 @@ class Crowd(Failures):
             raise UnansweredError(f"topic {self.topic.decode()}: a partition has no leader", "LEADER_NOT_AVAILABLE")
         found = {leader: _resolved(*topic.brokers[leader]) for leader in set(topic.leaders)}
         self._leaders = [found[leader] for leader in topic.leaders]
-        for number, one in enumerate((*self._connections, *self._idle)):
-            one.partition = number % partitions
+        for number, connection in enumerate((*self._connections, *self._idle)):
+            connection.partition = number % partitions
         self._turn = [
-            itertools.cycle([one for one in self._connections if one.partition == partition] or self._connections)
+            itertools.cycle(
+                [connection for connection in self._connections if connection.partition == partition]
+                or self._connections
+            )
             for partition in range(partitions)
         ]
 
@@ -139,16 +142,16 @@ class Crowd(Failures):
         moment, taken = now(), 0
         self._began = self._began or moment
         for row in rows:
-            one = next(self._turn[partition])
-            if len(one.records) >= QUEUED:
+            connection = next(self._turn[partition])
+            if len(connection.records) >= QUEUED:
                 row["err"] = self.FULL
                 continue
             value = ctypes.string_at(int(row["payload"]), int(row["len"]))
             batch = wire.batch_of(value, time.time_ns() // 1_000_000)
-            one.records.append((int(row["private"]), len(value), batch, moment + self._within_s))
+            connection.records.append((int(row["private"]), len(value), batch, moment + self._within_s))
             self._under_way += 1
             taken += 1
-            self._next(one)
+            self._next(connection)
         return taken
 
     def under_way(self) -> int:
@@ -173,8 +176,8 @@ class Crowd(Failures):
         self._ask_again()
         while events := self._epoll.poll(0, 256):
             for file, event in events:
-                if (one := self._by_file.get(file)) is not None:
-                    self._serve(one, event)
+                if (connection := self._by_file.get(file)) is not None:
+                    self._serve(connection, event)
             if now() > until:
                 break
         self._end_late()
@@ -207,131 +210,148 @@ class Crowd(Failures):
         while self._again and self._again[0][0] <= now():
             self._next(self._again.popleft()[1])
 
-    def _put_off(self, one: _Connection) -> None:
+    def _put_off(self, connection: _Connection) -> None:
         """Count an idle consumer as without an answer until it has one; asked at once, errors would be a flood."""
-        self.reached -= one.reached
-        one.reached = False
-        self._again.append((now() + IDLE_WAIT_MS / 1e3, one))
+        self.reached -= connection.reached
+        connection.reached = False
+        self._again.append((now() + IDLE_WAIT_MS / 1e3, connection))
 
-    def _next(self, one: _Connection) -> None:
-        if one.socket is None:
-            self._open(one)
-        elif one.ready and not one.busy and (one.records or one.idle):
-            one.busy = True
-            if one.idle:
+    def _next(self, connection: _Connection) -> None:
+        if connection.socket is None:
+            self._open(connection)
+        elif connection.ready and not connection.busy and (connection.records or connection.idle):
+            connection.busy = True
+            if connection.idle:
                 ask = wire.fetch(
-                    next(self._numbers), self.topic, one.partition, one.offset, wait_ms=IDLE_WAIT_MS, least=IDLE_BYTES
+                    next(self._numbers),
+                    self.topic,
+                    connection.partition,
+                    connection.offset,
+                    wait_ms=IDLE_WAIT_MS,
+                    least=IDLE_BYTES,
                 )
             else:
-                batch = one.records[0][2]
+                batch = connection.records[0][2]
                 ask = wire.produce(
-                    next(self._numbers), self.topic, one.partition, batch, acks=self._acks, timeout_ms=self._request_ms
+                    next(self._numbers),
+                    self.topic,
+                    connection.partition,
+                    batch,
+                    acks=self._acks,
+                    timeout_ms=self._request_ms,
                 )
-            self._write(one, ask)
+            self._write(connection, ask)
 
-    def _open(self, one: _Connection) -> None:
-        family, address = self._leaders[one.partition]
-        made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.socket, one.ready, one.busy, one.unsent = made, False, True, wire.api_versions(next(self._numbers))
-        one.heard.clear()
-        self._by_file[made.fileno()] = one
-        self._epoll.register(made.fileno(), select.EPOLLIN | select.EPOLLOUT)
-        code = made.connect_ex(address)
+    def _open(self, connection: _Connection) -> None:
+        family, address = self._leaders[connection.partition]
+        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.socket, connection.ready, connection.busy, connection.unsent = (
+            sock,
+            False,
+            True,
+            wire.api_versions(next(self._numbers)),
+        )
+        connection.received.clear()
+        self._by_file[sock.fileno()] = connection
+        self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        code = sock.connect_ex(address)
         if code == errno.EADDRNOTAVAIL:
             raise LoadClientError(f"this machine has no port left for a connection ({os.strerror(code)})")
         if code not in (0, errno.EINPROGRESS):
-            self._lost(one, os.strerror(code))
+            self._lost(connection, os.strerror(code))
 
-    def _write(self, one: _Connection, data: bytes) -> None:
-        assert one.socket is not None
-        one.unsent += data
+    def _write(self, connection: _Connection, data: bytes) -> None:
+        assert connection.socket is not None
+        connection.unsent += data
         try:
-            sent = one.socket.send(one.unsent)
+            sent = connection.socket.send(connection.unsent)
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._lost(one, str(error))
+            self._lost(connection, str(error))
             return
-        one.unsent = one.unsent[sent:]
-        events = select.EPOLLIN | (select.EPOLLOUT if one.unsent else 0)
-        self._epoll.modify(one.socket.fileno(), events)
+        connection.unsent = connection.unsent[sent:]
+        events = select.EPOLLIN | (select.EPOLLOUT if connection.unsent else 0)
+        self._epoll.modify(connection.socket.fileno(), events)
 
-    def _serve(self, one: _Connection, event: int) -> None:
-        assert one.socket is not None
-        if event & select.EPOLLOUT and one.unsent:
-            if code := one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                self._lost(one, os.strerror(code))
+    def _serve(self, connection: _Connection, event: int) -> None:
+        assert connection.socket is not None
+        if event & select.EPOLLOUT and connection.unsent:
+            if code := connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self._lost(connection, os.strerror(code))
                 return
-            self._write(one, b"")
-        if one.socket is None or not event & ~select.EPOLLOUT:
+            self._write(connection, b"")
+        if connection.socket is None or not event & ~select.EPOLLOUT:
             return
         try:
-            data = one.socket.recv(MOST_BYTES)
+            data = connection.socket.recv(MOST_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(one, str(error))
+            self._lost(connection, str(error))
             return
         if not data:
-            self._lost(one, "closed by the broker")
+            self._lost(connection, "closed by the broker")
             return
-        one.heard += data
-        if len(one.heard) >= 4 and len(one.heard) >= 4 + (length := struct.unpack_from(">i", one.heard)[0]):
-            body = bytes(one.heard[8 : 4 + length])
-            del one.heard[: 4 + length]
-            self._answered(one, body)
+        connection.received += data
+        if len(connection.received) >= 4 and len(connection.received) >= 4 + (
+            length := struct.unpack_from(">i", connection.received)[0]
+        ):
+            body = bytes(connection.received[8 : 4 + length])
+            del connection.received[: 4 + length]
+            self._answered(connection, body)
 
-    def _answered(self, one: _Connection, body: bytes) -> None:
-        one.busy = False
-        if not one.ready:
-            one.ready = True
-        elif one.idle:
+    def _answered(self, connection: _Connection, body: bytes) -> None:
+        connection.busy = False
+        if not connection.ready:
+            connection.ready = True
+        elif connection.idle:
             error, watermark = wire.fetched(body)
             if error:
                 self.note_error(error, clib.error_text(error))
-                self._put_off(one)
+                self._put_off(connection)
                 return
-            one.offset = watermark
-            self._note_reached(one)
+            connection.offset = watermark
+            self._note_reached(connection)
         else:
             error, offset, throttled_ms = wire.produced(body)
             self.throttled_ms += throttled_ms
-            number, length, _, _ = one.records.popleft()
+            number, length, _, _ = connection.records.popleft()
             self._under_way -= 1
-            self._outcomes.append((number, one.partition, offset, length, error, now()))
+            self._outcomes.append((number, connection.partition, offset, length, error, now()))
             if not error:
-                self._note_reached(one)
-        self._next(one)
+                self._note_reached(connection)
+        self._next(connection)
 
-    def _note_reached(self, one: _Connection) -> None:
-        if not one.reached:
-            one.reached, self.reached, self._settled = True, self.reached + 1, now()
+    def _note_reached(self, connection: _Connection) -> None:
+        if not connection.reached:
+            connection.reached, self.reached, self._settled = True, self.reached + 1, now()
 
-    def _lost(self, one: _Connection, reason: str, code: int = TRANSPORT) -> None:
+    def _lost(self, connection: _Connection, reason: str, code: int = TRANSPORT) -> None:
         """End a connection: what was to go over it has failed. The next record, or question, makes another one."""
-        assert one.socket is not None
-        _, (host, port, *_) = self._leaders[one.partition]
+        assert connection.socket is not None
+        _, (host, port, *_) = self._leaders[connection.partition]
         self.note_error(code, f"{host}:{port}: {reason}")
-        del self._by_file[one.socket.fileno()]
-        one.socket.close()  # which takes it out of the epoll
-        one.socket, one.ready, one.busy, one.unsent = None, False, False, b""
+        del self._by_file[connection.socket.fileno()]
+        connection.socket.close()  # which takes it out of the epoll
+        connection.socket, connection.ready, connection.busy, connection.unsent = None, False, False, b""
         moment = now()
-        for number, length, _, _ in one.records:
-            self._outcomes.append((number, one.partition, -1, length, code, moment))
-        self._under_way -= len(one.records)
-        one.records.clear()
-        if one.idle:
-            self._put_off(one)
+        for number, length, _, _ in connection.records:
+            self._outcomes.append((number, connection.partition, -1, length, code, moment))
+        self._under_way -= len(connection.records)
+        connection.records.clear()
+        if connection.idle:
+            self._put_off(connection)
 
     def _end_late(self) -> None:
         """End connections whose first record has had no answer for too long; looked for now and then."""
         if (moment := now()) - self._looked < min(1.0, self._within_s / 4):
             return
         self._looked = moment
-        for one in self._connections:
-            if one.records and one.records[0][3] < moment:
-                self._lost(one, "no answer in time", TIMED_OUT)
+        for connection in self._connections:
+            if connection.records and connection.records[0][3] < moment:
+                self._lost(connection, "no answer in time", TIMED_OUT)
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:

@@ -45,60 +45,60 @@ def producer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str
     together.
     """
     stated = {name: value.strip() for name, value in {**PRODUCER_DEFAULTS, **properties}.items()}
-    found, untaken = dict[str, str](), dict[str, str]()
+    settings, left_out = dict[str, str](), dict[str, str]()
     for name, value in stated.items():
         if name == "enable.idempotence":
             continue
         if name == "acks":
-            found[name] = "-1" if value == "all" else value
+            settings[name] = "-1" if value == "all" else value
         elif name == "request.timeout.ms":
-            found |= dict.fromkeys((name, "socket.timeout.ms"), waits_for_answers(value))
+            settings |= dict.fromkeys((name, "socket.timeout.ms"), waits_for_answers(value))
         elif name in OF_JAVA:
             other, factor = OF_JAVA[name]
-            found[other] = str(max(1, _number(name, value) // factor))
+            settings[other] = str(max(1, _number(name, value) // factor))
         elif name.startswith("compression.") and name.endswith(".level"):
             if name.split(".")[1] == stated.get("compression.type"):
-                found["compression.level"] = value
+                settings["compression.level"] = value
         elif name in JAVA_PRODUCER_SETTINGS and name not in NOT_THE_SAME:
-            found[name] = value
+            settings[name] = value
         else:
-            _other(name, value, found, untaken)
-    found["enable.idempotence"] = _idempotent(stated, found)
-    return found, untaken
+            _other(name, value, settings, left_out)
+    settings["enable.idempotence"] = _idempotent(stated, settings)
+    return settings, left_out
 
 
 def consumer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the same of a consumer; a setting of producers is none of its."""
-    found, untaken = dict[str, str](), dict[str, str]()
+    settings, left_out = dict[str, str](), dict[str, str]()
     for name, value in properties.items():
         if name in CONSUMER:
-            found[CONSUMER[name]] = value.strip()
+            settings[CONSUMER[name]] = value.strip()
         elif name == "request.timeout.ms":
-            found["socket.timeout.ms"] = waits_for_answers(value)
+            settings["socket.timeout.ms"] = waits_for_answers(value)
         elif name == "partition.assignment.strategy":
-            found[name] = ",".join(map(_assignor, value.split(",")))
+            settings[name] = ",".join(map(_assignor, value.split(",")))
         elif name == "enable.auto.commit" and value.strip() == "true":
             continue
         elif name in JAVA_PRODUCER_SETTINGS and SETTINGS[name].treatment is Treatment.SCENARIO:
-            untaken[name] = "of producers"
+            left_out[name] = "of producers"
         else:
-            _other(name, value, found, untaken)
-    return found, untaken
+            _other(name, value, settings, left_out)
+    return settings, left_out
 
 
-def _other(name: str, value: str, found: dict[str, str], untaken: dict[str, str]) -> None:
+def _other(name: str, value: str, settings: dict[str, str], left_out: dict[str, str]) -> None:
     """Note a setting that both kinds of clients may have."""
     known = SETTINGS.get(name)
     if known is None:
         raise ConfigurationError(f"{name} is no setting of Kafka's clients; leave it out")
     if name in OF_THE_SUITE:
-        untaken[name] = OF_THE_SUITE[name]
+        left_out[name] = OF_THE_SUITE[name]
     elif known.treatment is Treatment.TRANSLATED and not connects(known.words) and not connects(name):
-        found[known.words] = value.strip()
+        settings[known.words] = value.strip()
     elif known.treatment is Treatment.TRANSLATED:
-        untaken[name] = OF_THE_SUITE["bootstrap.servers"]
+        left_out[name] = OF_THE_SUITE["bootstrap.servers"]
     else:
-        untaken[name] = NO_COUNTERPART if known.treatment is Treatment.SCENARIO else known.words
+        left_out[name] = NO_COUNTERPART if known.treatment is Treatment.SCENARIO else known.words
 
 
 def _number(name: str, value: str) -> int:
@@ -113,10 +113,10 @@ def _assignor(name: str) -> str:
     return {"cooperativesticky": "cooperative-sticky", "sticky": "cooperative-sticky"}.get(stem, stem)
 
 
-def _idempotent(stated: Mapping[str, str], found: Mapping[str, str]) -> str:
+def _idempotent(stated: Mapping[str, str], settings: Mapping[str, str]) -> str:
     asked = stated.get("enable.idempotence", "")
     in_flight = _number("max.in.flight.requests.per.connection", stated["max.in.flight.requests.per.connection"])
-    can = found["acks"] == "-1" and in_flight <= MOST_IN_FLIGHT and stated.get("retries") != "0"
+    can = settings["acks"] == "-1" and in_flight <= MOST_IN_FLIGHT and stated.get("retries") != "0"
     if asked == "true" and not can:
         raise ConfigurationError(
             f"enable.idempotence = true needs acks=all, retries and {MOST_IN_FLIGHT} requests in flight at most: "

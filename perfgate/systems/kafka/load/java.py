@@ -235,11 +235,11 @@ def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
     """Average and maximum of several clients together; percentiles only of one."""
     summaries = [output.steady or output.total for output in outputs]
     records = sum(summary.records for summary in summaries)
-    found = {
+    figures = {
         "latency_ms.avg": sum(summary.avg_ms * summary.records for summary in summaries) / records,
         "latency_ms.max": max(summary.max_ms for summary in summaries),
     }
     if len(summaries) == 1:
         (only,) = summaries
-        found |= {f"latency_ms.{name}": getattr(only, f"{name}_ms") for name in ("p50", "p95", "p99", "p999")}
-    return found
+        figures |= {f"latency_ms.{name}": getattr(only, f"{name}_ms") for name in ("p50", "p95", "p99", "p999")}
+    return figures

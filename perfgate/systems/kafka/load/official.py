@@ -52,16 +52,16 @@ def new_options(version: str) -> bool:
 
 def java_settings(scenario: Scenario) -> dict[str, str]:
     """The scenario's producer settings by the Java client's names. Raises ValueError for one without."""
-    found = {}
+    settings = {}
     for name, value in with_settings((), {**JAVA_DEFAULTS, **dict(scenario.producer)}):
         if name in RENAMED:
             java, factor = RENAMED[name]
-            found[java] = str(int(value) * factor) if factor else value
+            settings[java] = str(int(value) * factor) if factor else value
         elif name in JAVA_PRODUCER_SETTINGS:
-            found[name] = value
+            settings[name] = value
         elif name not in WITHOUT_COUNTERPART:
             raise ValueError(f"the Java client has no setting {name}")
-    return found
+    return settings
 
 
 def inexpressible(scenario: Scenario) -> str | None:
@@ -197,22 +197,22 @@ def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
     """Return the tool's report. Raises OutputError unless there is one whole summary (with `warmed_up`, two)."""
     errors = Counter(_ERROR.findall(text))
     cause = "; ".join(f"{count} x {name}" for name, count in errors.items())
-    found: dict[bool, Sending] = {}
+    summaries: dict[bool, Sending] = {}
     for match in _SUMMARY.finditer(text):
         if match[7] == ".":
             continue  # a line of progress
         steady = bool(match[2])
-        if steady in found:
+        if steady in summaries:
             raise OutputError("ProducerPerformance gave two summaries")
-        found[steady] = _sending(match, cause)
-    if False not in found:
+        summaries[steady] = _sending(match, cause)
+    if False not in summaries:
         raise OutputError(f"ProducerPerformance gave no summary{': ' + cause if cause else ''}")
-    if warmed_up and True not in found:
+    if warmed_up and True not in summaries:
         raise OutputError("ProducerPerformance gave no summary of its steady state")
     blocked = sum(float(value) for value in _BLOCKED.findall(text)) / 1e9
     return ProducerOutput(
-        total=found[False],
-        steady=found.get(True),
+        total=summaries[False],
+        steady=summaries.get(True),
         errors=errors,
         blocked_s=blocked,
         throttled_ms=max(map(float, _THROTTLED.findall(text)), default=0.0),

@@ -149,10 +149,10 @@ class Consumer(Client):
 @contextmanager
 def _listed(places: Iterable[tuple[bytes, int, int]]) -> Iterator[Any]:
     """Give librdkafka's list of partitions, by topic, number and offset, for one call."""
-    found = lib.rd_kafka_topic_partition_list_new(0)
+    partitions = lib.rd_kafka_topic_partition_list_new(0)
     try:
         for topic, partition, offset in places:
-            lib.rd_kafka_topic_partition_list_add(found, topic, partition).contents.offset = offset
-        yield found
+            lib.rd_kafka_topic_partition_list_add(partitions, topic, partition).contents.offset = offset
+        yield partitions
     finally:
-        lib.rd_kafka_topic_partition_list_destroy(found)
+        lib.rd_kafka_topic_partition_list_destroy(partitions)

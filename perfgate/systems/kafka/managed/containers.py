@@ -53,7 +53,7 @@ OFFICIAL_IMAGE = "apache/kafka"
 DATA = "/var/lib/kafka/data"
 PORTS = {"SAMEZONE": 9092, "CONTROLLER": 9093, "CROSSZONE": 9094, "INTERNAL": 9095}
 AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), Path("/opt/jmx-exporter/rules.yml")
-TELLS_VERSION = re.compile(r"Kafka version: (\d[\w.-]*)")
+VERSION_LINE = re.compile(r"Kafka version: (\d[\w.-]*)")
 """Log line of Kafka's AppInfoParser when a broker starts."""
 CLASSPATH = "/opt/kafka/libs/*"
 
@@ -104,7 +104,7 @@ class ContainersCluster(OwnCluster):
             self._wait(partial(self._keys.lacking_user, self.faults), failure)
         self.wait_until_ready("SAMEZONE", "CROSSZONE")
         self._started_s = time.monotonic() - begin
-        self._version = self._version_told() or self.spec.version
+        self._version = self._logged_version() or self.spec.version
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"
             self.prometheus_url = wait_for_prometheus(
@@ -146,10 +146,10 @@ class ContainersCluster(OwnCluster):
             "ready_s": round(self._started_s, 2),
         }
 
-    def _version_told(self) -> str:
+    def _logged_version(self) -> str:
         """Version in the first broker's log; empty where it has none."""
-        found = TELLS_VERSION.search(self.supervisor.log(self._ids[0]))
-        return found[1] if found else ""
+        match = VERSION_LINE.search(self.supervisor.log(self._ids[0]))
+        return match[1] if match else ""
 
     def _node(self, node: int, cluster_id: str) -> DockerContainer:
         name = node_name(self.spec, node)

@@ -50,13 +50,13 @@ def exporter_jar() -> Path:
 
 
 def prometheus_server() -> Path:
-    found = shutil.which("prometheus")
-    if found is None:
+    path = shutil.which("prometheus")
+    if path is None:
         raise ConfigurationError(
             "--with-prometheus needs a `prometheus` on the PATH (Debian: apt-get install prometheus); "
             "with one elsewhere use --prometheus-url"
         )
-    return Path(found)
+    return Path(path)
 
 
 def agent_option(address: str, jar: Path, config: Path) -> str:

@@ -52,9 +52,9 @@ class Secured:
         for arguments in (make, ["-exportcert", "-rfc", "-file", str(self._authority)]):
             keytool = [str(java.with_name("keytool")), *arguments, "-alias", "broker", "-keystore", str(self.store)]
             keytool += ["-storetype", "PKCS12", "-storepass:env", "KEYS"]
-            code, said = run_in_session(keytool, KEYTOOL_TIMEOUT_S, {**os.environ, "KEYS": self._password})
+            code, output = run_in_session(keytool, KEYTOOL_TIMEOUT_S, {**os.environ, "KEYS": self._password})
             if code:
-                raise TargetError(f"keytool made no certificate: {said[-LAST_WORDS:].strip()}")
+                raise TargetError(f"keytool made no certificate: {output[-LAST_WORDS:].strip()}")
 
     def broker_settings(self, protocols: str, store: str = "") -> dict[str, str]:
         """Return the settings that secure a broker's listeners; `protocols`: its listener.security.protocol.map.
@@ -62,18 +62,20 @@ class Secured:
         `store`: where the broker finds the key store, if not at `self.store`.
         """
         secured = {f"{name}:PLAINTEXT": f"{name}:{self._protocol}" for name in FOR_CLIENTS}
-        found = {
-            "listener.security.protocol.map": ",".join(secured.get(one, one) for one in protocols.split(",")),
+        values = {
+            "listener.security.protocol.map": ",".join(
+                secured.get(listener, listener) for listener in protocols.split(",")
+            ),
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": store or str(self.store),
             "ssl.keystore.password": self._password,
         }
         if self._scram:
             module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-            found["sasl.enabled.mechanisms"] = MECHANISM
+            values["sasl.enabled.mechanisms"] = MECHANISM
             mechanism = MECHANISM.lower()
-            found |= {f"listener.name.{name.lower()}.{mechanism}.sasl.jaas.config": module for name in FOR_CLIENTS}
-        return found
+            values |= {f"listener.name.{name.lower()}.{mechanism}.sasl.jaas.config": module for name in FOR_CLIENTS}
+        return values
 
     def credential(self) -> str:
         """The user's SCRAM credential as Kafka's configuration tool takes it; empty where there is no user."""

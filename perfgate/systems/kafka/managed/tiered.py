@@ -84,8 +84,8 @@ def local_share(topic: str, replicas: int, logs: Iterable[Path], tier: Path) -> 
 
 
 def _bytes_of(files: Iterable[Path]) -> int:
-    found = 0
+    size = 0
     for file in files:
         with suppress(FileNotFoundError):  # brokers delete and rename files meanwhile
-            found += file.stat().st_size
-    return found
+            size += file.stat().st_size
+    return size
