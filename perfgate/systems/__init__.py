@@ -7,7 +7,7 @@ from perfgate.model.errors import TargetError
 
 
 def unable(words: str) -> Callable[..., NoReturn]:
-    """Return a method of what a system, or brokers of others, cannot do: it raises TargetError with these words."""
+    """Return a method that raises TargetError with these words: a system, or real brokers, cannot do it."""
 
     def raises(*_: object) -> NoReturn:
         raise TargetError(words)

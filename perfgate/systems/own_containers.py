@@ -36,7 +36,7 @@ WITHOUT_RYUK = (
 
 
 class OwnContainers:
-    """The containers of one cluster; see :class:`perfgate.systems.own_target.Supervisor`.
+    """The containers of a cluster; see :class:`perfgate.systems.own_target.Supervisor`.
 
     All of them bear the mark of this process, and go with :meth:`close`.
     """
@@ -158,7 +158,7 @@ class OwnContainers:
         return code, output.decode(errors="replace")
 
     def actions(self) -> dict[Action, Callable[[int], None]]:
-        """Return what can be done to a node. It is cut off by taking its container out of the network."""
+        """Actions on a node, by name. It is cut off by taking its container out of the network."""
 
         def does(doing: str, act: Callable[[Container, int], None]) -> Callable[[int], None]:
             def do(node: int) -> None:

@@ -24,7 +24,7 @@ def last_lines(log: str) -> str:
 
 
 class OwnProcesses:
-    """The processes of one cluster; see :class:`perfgate.systems.own_target.Supervisor`.
+    """The processes of a cluster; see :class:`perfgate.systems.own_target.Supervisor`.
 
     All of them end with :meth:`close`, or with this process.
     """
@@ -38,8 +38,8 @@ class OwnProcesses:
         caches: AotCaches,
         last_words: Callable[[str], str] = last_lines,
     ) -> None:
-        """`name_of` a node: of its log; `data`: what the name of the folder with the nodes' data begins with; `caches`:
-        what Java has learnt of such nodes; `last_words` of a log: what says why it ended.
+        """`name_of` a node: of its log; `data`: prefix of the name of the folder with the nodes' data; `caches`: what
+        Java has learnt of such nodes; `last_words` of a log: those that say why its node ended.
         """
         self._name_of, self._logs, self._caches, self._last_words = name_of, logs, caches, last_words
         self.guard = Guard()
@@ -91,7 +91,7 @@ class OwnProcesses:
         return self.guard.exit_status(self.pids[node]) is None
 
     def actions(self, spawn: Callable[[int], None]) -> dict[Action, Callable[[int], None]]:
-        """Return what can be done to a node; `spawn` starts it again."""
+        """Actions on a node, by name; `spawn` starts it again."""
         return {
             "kill": lambda node: self.guard.kill(self.pids[node]),
             "stop": self._ask_to_end,

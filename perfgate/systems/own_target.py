@@ -28,7 +28,7 @@ class Supervisor(Protocol):
 
     @property
     def recording(self) -> bool:
-        """Whether nodes record one of Java's caches."""
+        """Whether nodes record a cache of Java's."""
 
     def keep_caches(self) -> None:
         """End the nodes that record, and keep their caches for later runs. They are missing afterwards."""
@@ -60,7 +60,7 @@ class StartedCluster(ABC):
         self.meter = Meter()
         self._started_s = 0.0
         self.proxy: ToxiproxyApi | None = None
-        """The link to the other zone, when there is one."""
+        """The link to the other zone, if any."""
 
     @abstractmethod
     def start(self) -> None:
@@ -104,7 +104,7 @@ class OwnTarget(ABC, Generic[Started]):
 
     @abstractmethod
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], Started]:
-        """Say what is started; return what makes such a cluster, which is not started yet."""
+        """Announce the start; return a factory of such clusters, which are not started yet."""
 
     def start(self, spec: ClusterSpec, logs: Path) -> Started:
         """Return a cluster of this spec that has started. Raises TargetError."""
@@ -123,7 +123,7 @@ class OwnTarget(ABC, Generic[Started]):
 
     @abstractmethod
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return what is known of such a cluster before it starts."""
+        """Facts about such a cluster that are known before it starts."""
 
     def cannot(self, scenario: Scenario) -> str | None:
         return None
@@ -143,7 +143,7 @@ class OwnTarget(ABC, Generic[Started]):
         return 0.0
 
     def beside(self, spec: ClusterSpec) -> Started:
-        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
+        """Start a second cluster next to that now alive. Raises ConfigurationError where memory would run out."""
         needed, free = self._needed_mib(spec), psutil.virtual_memory().available / MIB
         if not self._paired and needed > free:  # what was measured is not given up for what is less later
             raise ConfigurationError(
@@ -170,9 +170,9 @@ class OwnTarget(ABC, Generic[Started]):
         alive, beside = self._alive, self._beside
         self._alive = self._beside = None
         try:
-            with ExitStack() as every_one:
-                for cluster in (one for one in (beside, alive) if one is not None):
-                    every_one.callback(cluster.close)
+            with ExitStack() as stack:
+                for cluster in filter(None, (beside, alive)):
+                    stack.callback(cluster.close)
         except KeyboardInterrupt:
             self._alive, self._beside = alive, beside
             raise
@@ -181,7 +181,7 @@ class OwnTarget(ABC, Generic[Started]):
 def check_memory(needed_mib: float, nodes: str) -> None:
     """Raise ConfigurationError where less memory is available than these nodes take.
 
-    Where it runs out the kernel kills one, which is then blamed for it.
+    Where it runs out the kernel kills a node, which is then blamed for it.
     """
     if needed_mib > (free := psutil.virtual_memory().available / MIB):
         raise ConfigurationError(
@@ -206,7 +206,7 @@ class NodeFaults:
         """Nodes that are meant to have ended."""
 
     def do(self, action: Action, node: int) -> None:
-        """Act on a node, and go on; one that is to end is expected to be absent until it is started again."""
+        """Act on a node, and go on; a node that is to end is expected to be absent until it is started again."""
         if action in ("kill", "stop"):
             self.absent.add(node)
         self._actions[action](node)

@@ -12,7 +12,7 @@ from perfgate.model.target import State
 
 
 class AskingWatch(ABC):
-    """Asks in a thread while the context is open; keeps every state that differs from the one before."""
+    """Asks in a thread while the context is open; keeps every state that differs from its predecessor."""
 
     def __init__(self, topic: str, *, every_s: float) -> None:
         """`every_s`: the pause between two questions, in s."""

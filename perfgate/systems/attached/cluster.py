@@ -26,9 +26,9 @@ HEALTH_SHARE = 0.05
 HEALTH_AT_MOST_S."""
 
 AWAY_ASK_S = 2.0
-"""Wait for an answer while a broker is away, which may be the one that is asked: what follows the fault waits too."""
+"""Wait for an answer while a broker is away, which may be the broker asked: what follows the fault waits too."""
 ALL = "all"
-"""For which broker a setting is noted that is one for the whole cluster."""
+"""In place of a broker's id: the setting is one of the whole cluster."""
 
 
 class Changed(NamedTuple):
@@ -46,7 +46,7 @@ class OtherClusterError(TargetError):
 
 
 def require_same(reported: str | None, meant: str) -> None:
-    """Raise OtherClusterError when brokers report another cluster's id than the one meant; no answer is accepted."""
+    """Raise OtherClusterError when brokers report another cluster's id than `meant`; no answer is accepted."""
     if reported and meant and reported != meant:
         raise OtherClusterError(
             f"these brokers are of cluster {reported}, and the run began on cluster {meant}: the names of its servers "
@@ -55,7 +55,7 @@ def require_same(reported: str | None, meant: str) -> None:
 
 
 def time_is_up(most_s: float) -> str:
-    """Return why a run stops that has lasted as long as the file allows."""
+    """Reason for the end of a run that has lasted as long as the file allows."""
     return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 
@@ -114,7 +114,7 @@ class AttachedCluster(ABC):
 
     @abstractmethod
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
-        """Return what is wrong with the cluster but for what brokers that are `excused` miss; empty: nothing.
+        """The cluster's defect, apart from replicas that `excused` brokers miss; empty: none.
 
         `within_s`: for its answer; None: as long as any request may take. Raises TargetError without an answer,
         OtherClusterError when it is another cluster.
@@ -134,10 +134,10 @@ class AttachedCluster(ABC):
 
     @abstractmethod
     def _delete_topics(self) -> list[str]:
-        """Delete what the run has made; return what is left for a person to do."""
+        """Delete the topics of the run; return what is left for a person to do."""
 
     def _unwell_before_a_fault(self) -> str:
-        """Return what is wrong before a broker is taken away; where nothing is, earlier faults excuse no more."""
+        """The cluster's defect before a broker is taken away; where there is none, earlier faults excuse no more."""
         reason = self._unwell(())
         if not reason:
             self._excused = frozenset()
@@ -148,7 +148,7 @@ class AttachedCluster(ABC):
         self._changed.append(Changed(broker, name, before, effective, value))
 
     def _put_settings_back(self) -> list[str]:
-        """Put changed settings back, the last one first; return what is left for a person to do."""
+        """Put changed settings back, the newest change first; return what is left for a person to do."""
         left = []
         for change in reversed(list(self._changed)):
             broker, name, before, _, value = change
@@ -177,9 +177,7 @@ class AttachedCluster(ABC):
         return left
 
     def bootstrap(self, link: Link) -> str:
-        if link.crosses_zones:
-            return self._of_file.cross_zone_bootstrap
-        return self._of_file.bootstrap
+        return self._of_file.cross_zone_bootstrap if link.crosses_zones else self._of_file.bootstrap
 
     def client_settings(self) -> Settings:
         return self._of_file.client
@@ -209,7 +207,7 @@ class AttachedCluster(ABC):
         except OtherClusterError as error:
             self.meter.stop(f"stopped at once: {error}")
         except TargetError as error:
-            reason = "" if away else str(error)  # the one that is away may be the one that was asked
+            reason = "" if away else str(error)  # the broker that is away may be the broker asked
         self._checked = time.monotonic()
         self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
         if well:

@@ -61,7 +61,7 @@ class FaultJournal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FaultCommands:
-    """The fault commands of a target file, by name, and how long one may take (s)."""
+    """The fault commands of a target file, by name, and how long each may take (s)."""
 
     lines: Mapping[str, str]
     timeout_s: float
@@ -163,7 +163,7 @@ class CommandFaults:
     ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, empty: all.
 
-        `unwell` returns what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`:
+        `unwell` returns the cluster's defect, its other topics' too, before a broker is taken; `at_a_time`:
         how many may be away; `seen`: whether the broker at an address answers a request; `session_s`: how long a broker
         may be silent, 0 where that is not known.
         """
@@ -241,7 +241,7 @@ class CommandFaults:
                 self._journal.has_taken(broker)
 
     def _wait_until_well(self, broker: int) -> None:
-        """Wait for other topics too: what one fault cost them must be over before the next."""
+        """Wait for other topics too: the effect of a fault on them must be over before the next."""
 
         def well() -> None:
             if reason := self._unwell():

@@ -14,13 +14,13 @@ EXPIRED, NOT_YET_VALID, HOST_MISMATCH, IP_MISMATCH = 10, 9, 62, 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Keys:
-    """What the target file calls the things that a remedy names."""
+    """The target file's names for what a remedy mentions."""
 
     servers: str
     protocol: str
-    """What chooses TLS."""
+    """The setting that chooses TLS."""
     any_name: str
-    """What lets a certificate be for another name."""
+    """The setting that lets a certificate be for another name."""
     authority: str
     tls: str
 

@@ -13,11 +13,11 @@ from perfgate.systems.attached.manifest import Leftover, read_leftover
 from perfgate.systems.attached.target_file import Described
 
 Admin = TypeVar("Admin")
-"""What a system's requests about its cluster go through."""
+"""A system's client for requests about its cluster."""
 
 
 class Cleaner(ABC, Generic[Admin]):
-    """Knows the file's commands, says what it does, and holds the notes of each run while it undoes what they say."""
+    """Undoes the noted changes of ended runs, by the file's commands; holds each run's notes meanwhile."""
 
     def __init__(self, described: Described, note: Callable[[str], None]) -> None:
         self._of_file, self._note = described, note
@@ -28,18 +28,18 @@ class Cleaner(ABC, Generic[Admin]):
 
     @abstractmethod
     def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:
-        """Put settings back, the last one changed first, and delete what the run has made; return what is left."""
+        """Put settings back, the newest change first, and delete the run's topics; return what is left."""
 
     def bring_brokers_back(self, leftover: Leftover) -> list[str]:
         """Run the commands for the brokers that the run took away; return what a person has to do about the others.
 
-        Needs no connection: the broker may be the only one that the file names.
+        Needs no connection: the file may name no other broker.
         """
         with ExitStack() as claims:
             return [text for held in _claimed(claims, [leftover]) for text in self._bring_back(held)]
 
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
-        """Try every step of every run's; return what could not be done, as what a person has to do.
+        """Try every step of every run; return those that failed, as instructions for a person.
 
         Brokers first: settings and topics of brokers that are not all there are left alone.
         """
@@ -71,16 +71,16 @@ class Cleaner(ABC, Generic[Admin]):
 
 
 def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """Those that no other process undoes, as they are noted now: none but this one does while the claims last."""
+    """The leftovers that no other process undoes, as noted now: no other will while the claims last."""
     held = (read_leftover(claims.enter_context(claimed(each.path))) for each in leftovers)
     return [each for each in held if each is not None]
 
 
 def may_live(leftover: Leftover) -> str:
-    """What to say of what another machine's run left."""
+    """Message about the leftovers of another machine's run."""
     return f"not put back, because it may still run there: {leftover.text}"
 
 
 def _by_hand(leftover: Leftover) -> str:
-    """What a person can do about what cannot be put back, and need not be."""
+    """Instruction for a person about a change that cannot be put back, and need not be."""
     return f"once it has been seen to by hand, take its lines out of {leftover.path}"

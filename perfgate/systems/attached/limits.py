@@ -15,7 +15,7 @@ from perfgate.systems.attached.target_file import Described, Limits
 
 
 def lacking_permissions(described: Described) -> str:
-    """Return what file and run have to say for a change of the brokers' settings, where not both of them do."""
+    """The permission for a change of the brokers' settings that the file or the run lacks."""
     if described.broker_config_allowed:
         return "the run must say --allow-broker-config"
     return "the target file must say [broker-config] allowed = true, and the run --allow-broker-config"
@@ -80,13 +80,13 @@ def beyond_limits(limits: Limits, scenario: Scenario, *, of_transactions: str) -
         return "it offers more than brokers take, so that sends time out: the file must say [limits] time-outs = true"
     if scenario.transaction_ms and not limits.transactions:
         return f"{of_transactions}: the file must say [limits] transactions = true"
-    fixed = scenario.load.fixed_rate or scenario.beside  # of loads beside one another none is lowered
+    fixed = scenario.load.fixed_rate or scenario.beside  # of loads side by side none is lowered
     if fixed and scenario.offered_bytes_per_s > limits.bytes_per_s:
         return (
             f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
             f"{limits.bytes_per_s / MIB:,.1f}"
         )
-    # What a ramp owes after a rate that was too high is sent, and read, as fast as it can be.
+    # After a rate that was too high a ramp sends the overdue records, and reads them, as fast as it can.
     ramp = scenario.load.searches and scenario.consumers is not None
     reads_all = scenario.has_fault or not scenario.load.sends or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:

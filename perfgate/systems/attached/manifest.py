@@ -25,18 +25,18 @@ class Away(NamedTuple):
     address: str
     back: str
     taken: bool = False
-    """Whether it had gone: what the command does that takes it away is done."""
+    """Whether it had gone: the command that takes it away has had its effect."""
 
 
 @dataclass(kw_only=True)
 class Outstanding:
-    """What notes say that was done and is not undone."""
+    """Changes on a cluster that notes report as made, and not as undone."""
 
     topics: dict[str, str] = field(default_factory=dict)
     """Ids by name; "" where the id is not known."""
     configs: list[dict[str, Any]] = field(default_factory=list)
-    """Broker settings that were changed: broker, name, the value before (None: it was not set), the effective one then,
-    and the run's own."""
+    """Broker settings that were changed: broker, name, the values before, set (None: not) and effective, and the run's.
+    """
     quotas: set[str] = field(default_factory=set)
     """Client ids of the run's own that have a quota."""
     away: dict[int, Away] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Outstanding:
 
 @dataclass(kw_only=True)
 class Leftover(Outstanding):
-    """What a run that is gone had made on one cluster."""
+    """The changes that a run which is gone has left on a cluster."""
 
     notes: Notes
     cluster_id: str
@@ -80,7 +80,7 @@ class Leftover(Outstanding):
 
     @property
     def path(self) -> Path:
-        """The file that says so."""
+        """The file of its notes."""
         return self.notes.path
 
     @property
@@ -90,7 +90,7 @@ class Leftover(Outstanding):
 
     @property
     def text(self) -> str:
-        """What it is, for a person."""
+        """Description for a person."""
         days = (time.time() - self.notes.noted_at) / 86_400
         what = [f"broker {broker} away ({back})" for broker, (_, back, _) in self.away.items()]
         what += [f"{change['name']} of broker {change['broker']} changed" for change in self.configs]
@@ -106,7 +106,7 @@ class Leftover(Outstanding):
     def restored(self, change: Entry) -> None:
         """Note that a setting is as it was, or another's, once that holds for each of the run's changes of it.
 
-        What its owner sets from then on is no longer taken for the run's, should other steps have failed.
+        A value that its owner sets from then on is not taken for the run's, should other steps have failed.
         """
         self.configs.remove(dict(change))
         broker, name = change["broker"], change["name"]
@@ -140,7 +140,7 @@ class Manifest:
         self._undone({"gone": topic})
 
     def changes(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
-        """Note that a broker setting is about to be changed to `value`, what was set dynamically and what counted."""
+        """Note that a broker setting is about to be changed to `value`, its dynamic value and that in effect."""
         self._before({"broker": broker, "name": name, "before": before, "effective": effective, "value": value})
 
     def restored(self, broker: str, name: str) -> None:
@@ -159,7 +159,6 @@ class Manifest:
         self._before({"away": str(broker), "address": address, "back": back})
 
     def has_taken(self, broker: int) -> None:
-        """Note that the broker has gone: what the command does that takes it away is done."""
         self._before({"taken": str(broker)})
 
     def gives_back(self, broker: int) -> None:
@@ -168,7 +167,7 @@ class Manifest:
     def close(self) -> str:
         """Remove the file, unless something has not been put back: the next start then sees to it.
 
-        Return what a person has to know where it cannot be removed; empty where it can.
+        Return a note for a person where it cannot be removed; empty where it can.
         """
         return self.journal.close(undone=self._outstanding == Outstanding())
 
@@ -225,7 +224,7 @@ def _all(folder: Path) -> Iterator[Leftover]:
 
 
 def read_leftover(notes: Notes | None) -> Leftover | None:
-    """What the notes say; None where they do not say whose they are: nothing was done then."""
+    """The leftover that the notes describe; None where they do not name their run: nothing was done then."""
     left: Leftover | None = None
     for entry in notes.entries if notes else ():
         match entry:

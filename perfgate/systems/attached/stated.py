@@ -29,10 +29,9 @@ class NotSetError(ConfigurationError):
 
 
 def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
-    """Return a client's setting, as a Secret where it is one.
+    """Return a client's setting: a Secret by its name, by a user in its URL, or where it is kept `elsewhere`.
 
-    It is by its name, by a user in its URL, and, whatever its name, where it is kept `elsewhere`: in the environment or
-    in a file of its own.
+    That is in the environment or in a file of its own.
     """
     if SECRET_SETTINGS.fullmatch(name):
         return Secret(value)
@@ -50,7 +49,7 @@ def is_elsewhere(value: object) -> bool:
 
 def path_of(folder: Path, location: str) -> Path:
     """Return a path of the file, which lies beside it unless it begins elsewhere: ~ is a home."""
-    with suppress(RuntimeError):  # nobody of this name has one
+    with suppress(RuntimeError):  # nobody of this name has a home
         return folder / Path(location).expanduser()
     return folder / location
 
@@ -72,7 +71,7 @@ def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[clien
 
 
 def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
-    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to one.
+    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to these.
 
     Raises ConfigurationError, with `where` and the name.
     """

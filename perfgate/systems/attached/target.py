@@ -24,11 +24,11 @@ Kept = TypeVar("Kept", bound=AttachedCluster)
 
 
 class Permitted(TypedDict, total=False):
-    """What a person permits a run, and where it notes what it does: nothing but what is stated."""
+    """A person's permissions for a run, and the place of its notes: what is not stated is not permitted."""
 
     run_id: Required[str]
     manifests: Required[Path]
-    """Folder of what runs have made."""
+    """Folder of the manifests of runs."""
     unhealthy_is_fine: bool
     """Start although the cluster is not well."""
     broker_config_allowed: bool
@@ -77,7 +77,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     @abstractmethod
     def _connected(self) -> Admin:
-        """Return what asks brokers that answer, and learn which cluster they are (`_cluster_id`, `_brokers`).
+        """Return a client of brokers that answer, and learn which cluster they are (`_cluster_id`, `_brokers`).
 
         Raises TargetError or ConfigurationError.
         """
@@ -92,11 +92,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     @abstractmethod
     def _seen(self, admin: Admin) -> str:
-        """Return how many nodes of what they are. Raises as a start does that refuses them as they are now."""
+        """Return the number and kind of the nodes. Raises as a start does that refuses their present state."""
 
     @abstractmethod
     def _may_make_topics(self, admin: Admin) -> str:
-        """Return where this client may make topics, without making one. Raises ConfigurationError where it may not."""
+        """Return where this client may create topics, without creating any. Raises ConfigurationError if nowhere."""
 
     @abstractmethod
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> Kept:
@@ -108,7 +108,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     @abstractmethod
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return what is known of such a cluster before it starts."""
+        """Facts about such a cluster that are known before it starts."""
 
     @abstractmethod
     def cannot(self, scenario: Scenario) -> str | None:
@@ -122,7 +122,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Return which brokers of the start do not answer any more; empty where all do."""
 
     def _unwell_in_time(self, unwell: Callable[[], str], what: str = "their state") -> str:
-        """Return what is wrong with the cluster. Raises ConfigurationError when that takes too long."""
+        """The cluster's defect, by `unwell`. Raises ConfigurationError when that takes too long."""
         began = time.monotonic()
         reason = unwell()
         if (took := time.monotonic() - began) > LOOK_WITHIN_S:
@@ -169,9 +169,10 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             raise ConfigurationError(f"{self._of_file.name}: {error}") from error
 
     def looks(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        """Give what a start asks of the brokers, word by word, for a person: nothing is made or changed there.
+        """Yield what a start asks of the brokers, by name, for a person: nothing is created or changed there.
 
-        Each returns what was found, after those before it; raises ConfigurationError or TargetError with the remedy.
+        Each question returns its answer, after those before it; raises ConfigurationError or TargetError with the
+        remedy.
         """
         admins: list[Admin] = []
 
@@ -185,7 +186,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         yield "topics", lambda: self._may_make_topics(admins[0])
 
     def clean_up(self, run_id: str = "") -> tuple[str, ...]:
-        """Put back what ended runs have left here, of the one named or of all; return what cannot be.
+        """Put back what ended runs have left here, of all or of that named; return what cannot be.
 
         Leftovers of another host's run are put back when that run is named, or `others_ended`. Raises
         ConfigurationError.
@@ -195,9 +196,8 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             self._enter(admin)
         except TargetError as error:
             raise ConfigurationError(f"{self._of_file.name}: {error}") from error
-        noted = [
-            leftover for leftover in leftovers(self._manifests, self._cluster_id) if run_id in ("", leftover.run_id)
-        ]
+        here = leftovers(self._manifests, self._cluster_id)
+        noted = [leftover for leftover in here if run_id in ("", leftover.run_id)]
         if not noted:
             whose = f"no run {run_id} is noted" if run_id else "no run is noted to have left anything"
             self._note(f"nothing to put back: {whose} in {self._manifests}")
@@ -206,10 +206,10 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         return (*self._cleaner.put_back(admin, ended), *others)
 
     def _reached(self, run_id: str = "") -> Admin:
-        """Return what asks brokers that answer, and learn which cluster they are.
+        """Return a client of brokers that answer, and learn which cluster they are.
 
-        Where they do not, a run that was killed may have taken away the only one that the file names, or too many for
-        the others to answer.
+        Where they do not, a run that was killed may have taken away the only broker that the file names, or too many
+        for the others to answer.
         """
         try:
             return self._connected()
@@ -233,11 +233,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             return admin
 
     def _may_be_of_file(self, cluster_id: str) -> bool:
-        """Whether a cluster of this id, as a run has noted it, can be the one that the file means."""
+        """Whether a cluster of this id, as a run has noted it, can be that of the file."""
         return self._of_file.cluster_id in ("", cluster_id)
 
     def _enter(self, admin: Admin) -> None:
-        """Make sure that this is one cluster, and that no other run is on it, or this one changes no setting there."""
+        """Make sure that these are brokers of a single cluster, and that no other run is on it unless permitted."""
         self._refuse_others(admin)
         try:
             self._occupied = occupy(self._manifests, self._cluster_id)
@@ -288,7 +288,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         if self._meter.stopped:
             self.close()
             self._meter.stay_stopped()
-        # A broker that is still away is one whose fault was broken off.
+        # The fault of a broker that is still away was broken off.
         away = self._alive is not None and bool(self._alive.faults.away)
         if self._alive is None or self._alive.spec != spec or self.left_behind or away:
             self.close()
@@ -309,7 +309,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Do nothing."""
 
     def close(self) -> None:
-        """Bring brokers back, put settings back and delete what the run has made: every step, whatever fails.
+        """Bring brokers back, put settings back and delete the run's topics: every step, whatever fails.
 
         What could not be put back stays in `left_behind`, is tried again at the next call, and by the next start.
         """
@@ -330,7 +330,7 @@ def _away(ended: Iterable[Leftover]) -> dict[str, int]:
 
 
 class TwoTargets(Generic[Kept]):
-    """Two clusters that exist, each with the limits of its own file; `beside` gives the other one."""
+    """Two clusters that exist, each with the limits of its own file; `beside` gives the second."""
 
     kind = AttachedTarget.kind
     own = False
@@ -338,7 +338,7 @@ class TwoTargets(Generic[Kept]):
     def __init__(
         self, first: AttachedTarget[Any, Kept], other: AttachedTarget[Any, Kept], described: Described
     ) -> None:
-        """`described`: the other one's file."""
+        """`described`: the second cluster's file."""
         self._first, self._other, self._described = first, other, described
         self.dedicated = first.dedicated and other.dedicated
         self.left_behind: tuple[str, ...] = ()
@@ -362,7 +362,7 @@ class TwoTargets(Generic[Kept]):
             raise same
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return the first one's, without usage where either has none."""
+        """Facts about the first cluster, without usage where either has none."""
         first, other = self._first.facts(spec), self._other.facts(spec)
         return {**first, "no_usage": first["no_usage"] or other["no_usage"]}
 

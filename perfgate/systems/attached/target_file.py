@@ -108,7 +108,7 @@ class Described(ABC):
     dedicated: bool = False
     """Whether the brokers have no other clients while a run lasts: their failures are their own then."""
     topic_prefix: str = ""
-    """In front of PREFIX in the names of topics, groups and transactional ids, for users of one prefix."""
+    """In front of PREFIX in the names of topics, groups and transactional ids, for users with a prefix of their own."""
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
@@ -140,20 +140,20 @@ class Described(ABC):
     @property
     @abstractmethod
     def servers(self) -> tuple[str, ...]:
-        """Return host:port of each server that a client begins with."""
+        """Host:port of each server that a client begins with."""
 
     @property
     @abstractmethod
     def weaknesses(self) -> tuple[str, ...]:
-        """Return the checks that its connections lack, for a person."""
+        """Checks that its connections lack, for a person."""
 
     @abstractmethod
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
-        """Return what its owner has to grant for a run with these."""
+        """Permissions that its owner has to grant for a run with these."""
 
     @abstractmethod
     def _for_others(self, file: HostsFile) -> Self:
-        """Return the target as hosts need it of which one is another machine. Raises ConfigurationError."""
+        """Return the target as load hosts need it, where not all are this machine. Raises ConfigurationError."""
 
     def for_load_hosts(self, file: HostsFile) -> Self:
         """Return the target as the hosts of a file need it. Raises ConfigurationError.
@@ -218,7 +218,7 @@ def prometheus_of(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
             )
     if isinstance(headers := table.get("headers"), dict):
         settings["headers"] = {
-            # A tenant's name is none, and would be found in half of what a run writes.
+            # A tenant's name is no secret, and would be masked in half of what a run writes.
             n: Secret(text) if isinstance(v, dict) or SECRET_HEADERS.fullmatch(n) else text
             for n, v in headers.items()
             for text in [resolved(folder, n, v, where="[prometheus] headers")]
