@@ -35,8 +35,7 @@ class Outstanding:
     topics: dict[str, str] = field(default_factory=dict)
     """Ids by name; "" where the id is not known."""
     configs: list[dict[str, Any]] = field(default_factory=list)
-    """Broker settings that were changed: broker, name, the values before, set (None: not) and effective, and the run's.
-    """
+    """Changed broker settings: broker, name, dynamic (None: not set) and effective value before, the run's value."""
     quotas: set[str] = field(default_factory=set)
     """Client ids of the run's own that have a quota."""
     away: dict[int, Away] = field(default_factory=dict)
@@ -140,7 +139,7 @@ class Manifest:
         self._undone({"gone": topic})
 
     def changes(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
-        """Note that a broker setting is about to be changed to `value`, its dynamic value and that in effect."""
+        """Note that a broker setting is about to get this value; `before`: its dynamic value, `effective`: in force."""
         self._before({"broker": broker, "name": name, "before": before, "effective": effective, "value": value})
 
     def restored(self, broker: str, name: str) -> None:

@@ -51,7 +51,7 @@ def kafka_jars(version: str) -> Jars:
     the SHA-256 of the lock file and, for the default version, of `jars.sha256`. Raises ConfigurationError for an
     unknown version, another checksum, or jars of two Kafka versions.
     """
-    # kafka-clients is named because a transitive dependency may pull an older one in (seen: 3.9.1 into 4.3.1).
+    # kafka-clients is named because a transitive dependency may pull in an older release (seen: 3.9.1 into 4.3.1).
     kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools", "kafka-clients")]
     jars = resolved_jars(f"Kafka {version}", "+".join(kafka + LOG4J))
     strays = [jar.name for jar in jars if OF_KAFKA.match(jar.name) and not jar.name.endswith(f"-{version}.jar")]
@@ -67,7 +67,7 @@ def is_resolved(version: str) -> bool:
 
 
 def agent_jar(coordinates: str) -> Path:
-    """Return the one jar of a Java agent, verified as Kafka's own are. Raises ConfigurationError."""
+    """Return the jar of a Java agent, verified as Kafka's own are. Raises ConfigurationError."""
     (jar,) = resolved_jars(coordinates, coordinates)
     return jar
 
@@ -121,10 +121,8 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
         marker = environment.path / MARKER
         if marker.exists():
             return
-        dependencies = (locked[jar.name] for jar in jars)
-        published = pool.map(
-            lambda dep: published_sha1(dep.groupId, dep.artifactId, dep.version, "", url), dependencies
-        )
+        entries = (locked[jar.name] for jar in jars)
+        published = pool.map(lambda dep: published_sha1(dep.groupId, dep.artifactId, dep.version, "", url), entries)
         wrong = [jar.name for jar, sha1 in zip(jars, published, strict=True) if sha1 and sha1 != digest(jar, "sha1")]
     if wrong:
         raise ConfigurationError(
@@ -139,9 +137,7 @@ def kept_digests() -> dict[str, str]:
 
 
 def with_version_of_build(scenario: Scenario) -> Scenario:
-    """Return the scenario with the version of its own build, where it has one. Raises ConfigurationError for no build
-    of Kafka.
-    """
+    """The scenario with the version of its own build, if any. Raises ConfigurationError for no build of Kafka."""
     if not scenario.cluster.home:
         return scenario
     version = jars_of_build(scenario.cluster.home).version
@@ -151,7 +147,7 @@ def with_version_of_build(scenario: Scenario) -> Scenario:
 def jars_of(cluster: ClusterSpec) -> Jars:
     """Return the class path of these brokers: of their own build, or of their version. Raises ConfigurationError.
 
-    Of an image of unknown version: the suite's own.
+    Of an image of unknown version: the suite's default version.
     """
     if cluster.home:
         return jars_of_build(cluster.home)

@@ -16,7 +16,7 @@ from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.watching import AskingWatch
 
 ANSWER_WITHIN_S = 1.0
-"""A broker that stands still answers nothing; the next question goes to another one, over another connection."""
+"""A broker that stands still answers nothing; the next question goes to another broker, over another connection."""
 IMPATIENT = tuple(
     (name, f"{1e3 * ANSWER_WITHIN_S:.0f}") for name in ("socket.timeout.ms", "socket.connection.setup.timeout.ms")
 )

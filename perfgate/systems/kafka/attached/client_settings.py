@@ -34,7 +34,7 @@ PROBE = "probe"
 
 
 def refuse_unknown_settings(client: Mapping[str, str]) -> None:
-    """Raise ConfigurationError, with the setting's name and without a secret's value, for one that clients refuse."""
+    """Raise ConfigurationError for a setting that clients refuse, with its name and without a secret's value."""
     for name, value in client.items():
         if words := _refusal(name, value):
             raise ConfigurationError(f"[client] {redacted(words)}")
@@ -45,8 +45,7 @@ def refuse_unknown_settings(client: Mapping[str, str]) -> None:
 def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
     """Raise ConfigurationError where these settings together make no client, without a secret's value.
 
-    A client with tokens is not made here: it would ask the network for the first one at once. Of AWS_MSK_IAM one is
-    made.
+    A client with tokens is not made here: it would ask the network for the first at once. Of AWS_MSK_IAM a token is.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -90,7 +89,7 @@ def _refusal(name: str, value: str) -> str:
         AdminClient({**revealed({name: value}), "log_level": "0"})
     except KafkaException as error:
         words = str(error.args[0].str())
-        # A setting that needs another one too is not refused for itself.
+        # A setting that needs another setting too is not refused for itself.
         own = words.startswith(("No such configuration property", "Invalid value", "Configuration property"))
         return words if own else ""
     except (TypeError, ValueError) as error:

@@ -26,7 +26,7 @@ from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, REQUEST_TIMEOU
 from perfgate.systems.kafka.observe import MetadataWatch
 
 RETENTION_MS = 3_600_000
-"""Should everything else fail, the brokers themselves drop what a run has written after an hour."""
+"""Should everything else fail, the brokers themselves drop a run's records after an hour."""
 
 
 class ExternalCluster(AttachedCluster):
@@ -81,8 +81,8 @@ class ExternalCluster(AttachedCluster):
     def apply_settings(self) -> None:
         """Set the spec's broker settings, dynamically, having noted what they were, and wait until brokers report them.
 
-        Raises ConfigurationError, before any is set, for one that the brokers do not know: they would take it and
-        report no value, so that it could not be put back. Also for one that takes effect at a broker's start only.
+        Raises ConfigurationError, before any is set, for a setting that the brokers do not know: they would take it and
+        report no value, so that it could not be put back. Also for a setting that takes effect at a start only.
         """
         if not self.spec.config:
             return
@@ -96,7 +96,7 @@ class ExternalCluster(AttachedCluster):
         live.change(self.spec.config)
 
     def live_settings(self) -> LiveSettings:
-        """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
+        """Changes of the brokers' settings while they run, each noted before; `close` puts them back."""
         brokers = list(map(str, self.addresses))
         return LiveSettings(self._admin, brokers, self._note, self._require_same, self._report, shared=True)
 
@@ -146,10 +146,10 @@ def unwell(
     timeout_s: float = REQUEST_TIMEOUT_S,
     cluster_id: str = "",
 ) -> str:
-    """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated.
+    """The defect of the cluster's partitions; empty when no more than `allowed` are under-replicated.
 
     `excused`: brokers whose replicas may be missing; `cluster_id`: the cluster that it is to be, where that is known.
-    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another one's.
+    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.
     """
     try:
         metadata = admin.list_topics(timeout=timeout_s)
@@ -170,7 +170,7 @@ def unwell(
 
 
 class JournaledTopics(Topics):
-    """Topics on brokers that are not ours: every one is noted before it is made."""
+    """Topics on real brokers, each noted before it is created."""
 
     def __init__(
         self, cluster: Cluster, manifest: Manifest, require: Callable[[AdminClient], None] = lambda _: None
@@ -182,9 +182,9 @@ class JournaledTopics(Topics):
         """How many topics there are of each name."""
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Create the topics with a retention of an hour. Raises TopicRefusedError, also when there is one already.
+        """Create the topics with a retention of an hour. Raises TopicRefusedError, also when a topic exists already.
 
-        Raises TargetError where one cannot be noted, and where other brokers than the run's would be asked.
+        Raises TargetError where a topic cannot be noted, and where other brokers than the run's would be asked.
         """
         retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
         self._require(self._admin)
@@ -195,14 +195,14 @@ class JournaledTopics(Topics):
         try:
             super().create(name, replace(spec, config=retention), progress)
         except TopicRefusedError as refused:
-            if is_answer(refused.__cause__):  # else one may be there all the same, and is deleted in the end
+            if is_answer(refused.__cause__):  # else a topic may be there all the same, and is deleted in the end
                 self._forget(name)
             raise
         for topic, id_ in self._ids(names).items():
             self._manifest.made(topic, id_)
 
     def _ids(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the id of each new topic: by its name alone the next start would leave one that holds records.
+        """Return the id of each new topic: by its name alone the next start would leave a topic with records.
 
         Raises TargetError.
         """
@@ -218,7 +218,7 @@ class JournaledTopics(Topics):
         return ids
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Delete the topics, and the consumer groups named after them; one that is gone already is none."""
+        """Delete the topics, and the consumer groups named after them; it is no failure that one is gone already."""
         self._require(self._admin)  # another cluster would say that it is gone
         super().delete(name, count, progress)
         with suppress(TargetError):  # a full disk keeps no other topic there
@@ -230,11 +230,11 @@ class JournaledTopics(Topics):
             self._manifest.gone(topic)
 
     def delete_all(self) -> list[str]:
-        """Delete what is still there of this run; return what could not be deleted, in words."""
+        """Delete the run's topics that are still there; return messages about those that could not be deleted."""
         left = []
         for name, count in sorted(self._made.items()):
             try:
                 self.delete(name, count)
-            except Exception as error:  # whatever it is, the next one is tried
+            except Exception as error:  # whatever it is, the next topic is tried
                 left.append(f"topic {name} may still be there: {error}")
         return left

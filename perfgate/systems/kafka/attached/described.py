@@ -182,11 +182,11 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
                 "socket.*, client.id and the like); what a producer or consumer does is the scenario's: --set "
                 f"producer.{name}=VALUE, or a change file for --compare"
             )
-    if ALIAS in values:  # of two names in one client librdkafka takes the last one, and the file has the other one
+    if ALIAS in values:  # of two names in a client librdkafka takes the last, and the file has the other
         if values.get(MECHANISM, values[ALIAS]) != values[ALIAS]:
             raise ConfigurationError(f"[client] {ALIAS} and {MECHANISM} are two names of one setting: state one")
         values[MECHANISM] = values.pop(ALIAS)
-    for name in (one for one in (*INSIDE, *NAMES_A_FILE) if one in values):
+    for name in [name for name in (*INSIDE, *NAMES_A_FILE) if name in values]:
         if "-----BEGIN" in values[name]:  # a key's text is not to be shown
             instead = f"; the text goes into {INSIDE[name]}" if name in INSIDE else ""
             raise ConfigurationError(f"[client] {name} must be the path of a file, and is a file's text{instead}")
@@ -200,7 +200,7 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
 
 
 def _as_compared(name: str, value: str) -> str:
-    """Return what says how safe a connection is as this package compares it: librdkafka takes other spellings, too."""
+    """The setting's value in the spelling that this package compares with: librdkafka takes other spellings, too."""
     if name == VERIFICATION and value.lower() in NO:
         return "false"
     if name == NAMES_CHECK:

@@ -1,5 +1,4 @@
-"""Diagnosis of brokers that cannot be reached: name, port, TLS and log-in tried in order, one line per cause and
-remedy.
+"""Diagnosis of brokers that cannot be reached: name, port, TLS and log-in tried in order, a line per cause and remedy.
 
 librdkafka retries whatever goes wrong and then reports a time-out only.
 """
@@ -37,7 +36,7 @@ KEYS = Keys(
 def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient, list[str]]:
     """Return an admin client that has spoken with the brokers, and what is wrong with some of the servers.
 
-    Raises ConfigurationError, cause and remedy in one message, when no server can be used.
+    Raises ConfigurationError, with cause and remedy, when no server can be used.
     """
     servers = bootstrap.split(",")
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:

@@ -168,16 +168,16 @@ FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 
 
 class KafkaCleaner(Cleaner[AdminClient]):
-    """Undoes on Kafka's brokers what a run has noted."""
+    """Undoes on Kafka's brokers the changes that a run has noted."""
 
     def _answers(self, address: str, cluster_id: str) -> bool:
         return cluster_id_at(address, self._of_file.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
-        """Remove quotas, put settings back, the last one changed first, and delete topics.
+        """Remove quotas, put settings back, the newest change first, and delete topics.
 
         Topics are those known by id, or by name and content. A setting that another client has changed since is theirs;
-        one of a broker that is no more is dropped.
+        that of a broker that is no more is dropped.
         """
         left = []
         for client_id in sorted(leftover.quotas):

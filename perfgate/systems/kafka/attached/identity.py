@@ -21,11 +21,11 @@ THERE_WITHIN_S = 10.0
 """Time for a broker to register again, as after a rolling restart by others."""
 ASK_EVERY_S = 0.5
 OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
-"""Settings that differ from broker to broker, or move with one, and do not change their speed."""
+"""Settings that differ from broker to broker, or move with a broker, and do not change their speed."""
 
 
 def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
-    """Raise ConfigurationError when the file names another cluster's id, or one of its servers is another's."""
+    """Raise ConfigurationError when the file names another cluster's id, or any of its servers is another's."""
     if described.cluster_id not in ("", cluster_id):
         raise ConfigurationError(
             f"{described.path}: cluster-id is {described.cluster_id}, and these brokers are of cluster "
@@ -43,7 +43,7 @@ def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
 def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
     """Raise ConfigurationError when a server of the other zone does not report this cluster.
 
-    Asked last: it may be one that a killed run had taken away, or one of an unwell cluster, which is the better answer.
+    Asked last: a killed run may have taken it away, or its cluster be unwell, which are the better answers.
     """
     servers = [at for at in described.cross_zone_bootstrap.split(",") if at]
     if silent := [at for at in servers if cluster_id_at(at, described.client) != cluster_id]:
@@ -55,7 +55,7 @@ def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
 def servers_that_report(described: DescribedTarget, cluster_id: str, note: Callable[[str], None]) -> DescribedTarget:
     """Return the target with only those servers that report this cluster.
 
-    The name of a silent one may lead to another cluster later. Raises ConfigurationError when all are silent.
+    The name of a silent server may lead to another cluster later. Raises ConfigurationError when all are silent.
     """
     ids = _ids(described, described.bootstrap)
     if not (reporting := [server for server, id_ in ids.items() if id_ == cluster_id]):
@@ -104,7 +104,7 @@ def _listed(brokers: Mapping[int, str] | set[int]) -> str:
 
 
 def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:
-    """Digest of what is not set by default on these brokers, without secrets; empty where one gives no answer."""
+    """Digest of these brokers' settings that are no defaults, without secrets; empty where any gives no answer."""
     settings: set[tuple[str, str]] = set()
     try:
         for broker in brokers:

@@ -83,7 +83,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
-    """Return the same in librdkafka's settings.
+    """Return the properties in librdkafka's settings.
 
     `convert` takes the store settings (location, password, type of trust store and key store, and the key's password)
     and returns librdkafka's. Raises ConfigurationError naming the property that cannot be translated, never with a
@@ -112,17 +112,18 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
         elif name in STORES or name == "ssl.key.password":
             stores[name] = value
         else:
-            settings.update(_setting_of(name, value.strip() if name not in RENAMED else value))
+            settings.update(_settings_of(name, value.strip() if name not in RENAMED else value))
     if any(OF_IAM.match(properties.get(name, "").strip()) for name in ("sasl.jaas.config", *HANDLERS)):
         settings["sasl.mechanisms"] = IAM
     if "sasl.oauthbearer.client.id" in settings:
         settings.setdefault("sasl.oauthbearer.method", "oidc")
-    settings = {**settings, **convert(stores)} if stores else settings
+    if stores:
+        settings.update(convert(stores))
     notes = tuple(f"{', '.join(names)}: left out, {why}" for why, names in left_out.items() if names)
     return Translated(settings, notes)
 
 
-def _setting_of(name: str, value: str) -> dict[str, str]:
+def _settings_of(name: str, value: str) -> dict[str, str]:
     if name in RENAMED:
         return {RENAMED[name]: value}
     if name == "sasl.jaas.config":
@@ -204,7 +205,7 @@ def _escaped(escape: re.Match[str]) -> str:
 
 
 class KeyStores:
-    """Converts one client's stores by the JDK's keytool to PEM and PKCS#12, which librdkafka reads."""
+    """Converts a client's stores by the JDK's keytool to PEM and PKCS#12, which librdkafka reads."""
 
     def __init__(self, keytool: Callable[[], Path], folder: Callable[[], Path]) -> None:
         """Asked only when a store has to be converted. `folder` must be private and go away with the run."""
@@ -247,7 +248,7 @@ class KeyStores:
         if kind == "PKCS12":
             return {"ssl.keystore.location": str(path), "ssl.keystore.password": password}
         target = self._folder() / "own.p12"
-        # In PKCS#12 key and store have one password.
+        # In PKCS#12 key and store have the same password.
         arguments: list[object] = ["-importkeystore", "-noprompt", "-srckeystore", path, "-destkeystore", target]
         arguments += ["-deststoretype", "PKCS12", "-srckeypass:env", KEY_PASSWORD]
         arguments += ["-deststorepass:env", NEW_PASSWORD, "-destkeypass:env", NEW_PASSWORD]
@@ -258,7 +259,7 @@ class KeyStores:
         return {"ssl.keystore.location": str(target), "ssl.keystore.password": password}
 
     def _only_alias(self, path: Path, password: str) -> list[str]:
-        """Return the option that picks the private key; keytool takes a key's password for one entry only."""
+        """Return the option that picks the private key; keytool takes a key's password for a single entry only."""
         listed = self._run("ssl.keystore", ["-list", "-keystore", path], {STORE_PASSWORD: password})
         keys = [line.partition(",")[0] for line in listed.splitlines() if "PrivateKeyEntry" in line]
         if len(keys) != 1:

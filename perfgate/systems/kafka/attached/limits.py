@@ -1,9 +1,7 @@
-"""Limits on real brokers: which scenarios keep those of the target file, and which settings may be changed there at
-all.
+"""Limits on real brokers: which scenarios keep those of the target file, and which settings may be changed at all.
 
-The tables of settings stand in docs/safety.md too. Every setting that Kafka 4.3 changes while a broker runs, and every
-one of its topics, is in one of them, or harms nobody (tests/harness/systems/test_shared_settings.py). Others are not
-changed.
+The tables of settings stand in docs/safety.md too. They hold every setting that Kafka 4.3 changes while a broker runs,
+and every topic setting, that can do harm (tests/harness/systems/test_shared_settings.py). Others are not changed.
 """
 
 from __future__ import annotations

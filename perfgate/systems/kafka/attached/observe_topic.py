@@ -138,7 +138,7 @@ class _Topic:
             {
                 **with_tokens(log_in),
                 "log_level": "0",
-                # librdkafka wants one; with partitions assigned no client joins it
+                # librdkafka wants a group; with partitions assigned no client joins it
                 "group.id": f"{self.described.prefix}like",
                 "enable.auto.commit": "false",
                 "enable.auto.offset.store": "false",
@@ -214,9 +214,7 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
 
 def packed(statistics: Mapping[str, Any]) -> float | None:
     """Bytes of records in each byte from the brokers, by librdkafka's statistics."""
-    partitions = [partition for topic in statistics["topics"].values() for partition in topic["partitions"].values()]
-    records, received = (
-        sum(partition["rxbytes"] for partition in partitions),
-        sum(broker["rxbytes"] for broker in statistics["brokers"].values()),
-    )
+    topics = statistics["topics"].values()
+    records = sum(partition["rxbytes"] for topic in topics for partition in topic["partitions"].values())
+    received = sum(broker["rxbytes"] for broker in statistics["brokers"].values())
     return records / received if records and received else None

@@ -56,7 +56,7 @@ class TopicTrial:
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
         """Return why these brokers do not have such a topic; None when they do, or when that is not known.
 
-        Raises ConfigurationError where one that was made cannot be deleted.
+        Raises ConfigurationError where a topic of the trial cannot be deleted.
         """
         if topic not in self._refusals:
             self._refusals[topic] = self._refused(topic) or (self._ignored(topic) if topic.config else None)
@@ -77,7 +77,7 @@ class TopicTrial:
         return refusal
 
     def _ignored(self, topic: TopicSpec) -> OfCluster | None:
-        """Make a topic with these settings, of one partition, and return which of them are not in force."""
+        """Create a topic with these settings, of a single partition, and return which of them are not in force."""
         self._made += 1
         name = f"{self._name}-{self._made}"
         with closing(self._manifest()) as manifest:
@@ -86,7 +86,7 @@ class TopicTrial:
                 _ask(self._admin, _new(name, replace(topic, partitions=1)))
                 in_force = self._in_force(name)
             except KafkaException:
-                return None  # one of as many partitions as it says was not refused
+                return None  # with all its partitions the topic was not refused
             finally:
                 self._delete(name)  # an answer that got lost may have made it
                 manifest.gone(name)
@@ -156,7 +156,7 @@ def check_permissions(
     """Make the topic `name` and delete it. Raises ConfigurationError with what `user` may not do.
 
     A topic that may be made but not deleted stays, empty, and the message names it: permission to delete cannot be
-    asked of a topic that does not exist. `note` reports one that may stay because the trial ended early, as by Ctrl-C.
+    asked of a topic that does not exist. `note` reports a topic that may stay when the trial ends early, as by Ctrl-C.
     """
     denied: list[str] = []
     manifest.plans(name)
@@ -207,7 +207,7 @@ def _refuse(denied: Sequence[str], name: str, user: str, stays: str = "") -> Non
 
 
 def _allowed(admin: AdminClient, name: str) -> NewTopic:
-    """Return the topic as the brokers would make it; a policy of theirs may ask for more replicas than one."""
+    """Return the topic as the brokers would create it; a policy of theirs may ask for several replicas."""
     for replicas in REPLICAS:
         topic = NewTopic(
             name, num_partitions=1, replication_factor=replicas, config={"retention.ms": str(RETENTION_MS)}

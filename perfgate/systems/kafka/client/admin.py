@@ -1,6 +1,4 @@
-"""Single requests to brokers about the cluster and its settings: every failure is a TargetError that says what was
-tried.
-"""
+"""Single requests to brokers about the cluster and its settings; each failure is a TargetError naming the attempt."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ CONNECT_S = 5.0
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.02
 TAKING_S = 2.0
-"""For this long a broker may report the old value with the source of one that it is just taking (seen once in 60 runs
-that were interrupted, Kafka 4.3.1): another value than the run's is read again until then."""
+"""For this long a broker may report the old value with the source of the value that it is just taking (seen once in 60
+runs that were interrupted, Kafka 4.3.1): another value than the run's is read again until then."""
 ASKED_AT_MOST = 5
 """A broker that reduces its network threads closes the connections of those that end: a request that was on its way
 there is sent again, up to this often."""
@@ -76,7 +74,7 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
 
 
 def sees_all_topics(admin: AdminClient) -> bool:
-    """Whether this client may describe topics of any name: brokers deny it even one that does not exist."""
+    """Whether this client may describe topics of any name: brokers deny it even a topic that does not exist."""
     name = "kafka-perf-gate-may-i-see-this"
     reply = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name]
     try:
@@ -101,12 +99,12 @@ def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
     def ask() -> Future[Any]:
         return admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
 
-    found: Mapping[str, Any] = _answer(ask, f"reading the settings of broker {broker}")
-    return found
+    config: Mapping[str, Any] = _answer(ask, f"reading the settings of broker {broker}")
+    return config
 
 
 def session_s(admin: AdminClient, broker: str) -> float:
-    """Session of brokers before they are fenced, in s; 0 where this one does not report it."""
+    """Session of brokers before they are fenced, in s; 0 where this broker does not report it."""
     try:
         reported = broker_config(admin, broker)
     except TargetError:
@@ -117,7 +115,7 @@ def session_s(admin: AdminClient, broker: str) -> float:
 
 
 def setting_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
-    """Return what was set for this broker dynamically (None: nothing), and what takes effect.
+    """Return the value set for this broker dynamically (None: none), and that in effect.
 
     Raises ConfigurationError for a value that brokers do not report: it could not be put back.
     """
@@ -144,7 +142,7 @@ def set_broker(
     effective: str = "",
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """Set one dynamic setting of one broker; None removes it, so that what is `effective` then counts again.
+    """Set a dynamic setting of a broker; None removes it, so that what is `effective` then counts again.
 
     A pool of threads that refuses goes there in Kafka's steps. `go_on` is called before each, and raises to stop. A
     default may be another by now: the refusal says whether that is more or less. Raises ConfigurationError for a value
@@ -174,7 +172,7 @@ def set_broker(
 
 
 def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
-    """Put back what a run has set to `value`, and wait until the broker reports it.
+    """Put back a setting that a run has set to `value`, and wait until the broker reports it.
 
     Another client's value is left alone. Return a note where it was, or may have been another's. What takes effect is
     not compared: a default of the whole cluster may have been changed meanwhile. Raises as `set_broker`, TargetError.
@@ -198,7 +196,7 @@ def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None,
 
 
 def value_now(admin: AdminClient, broker: str, name: str, own: Callable[[str | None], bool]) -> str | None:
-    """Return this broker's dynamic value: the run's `own`, or one that has been another for TAKING_S."""
+    """Return this broker's dynamic value: the run's `own`, or another that has lasted for TAKING_S."""
     ends = time.monotonic() + TAKING_S
     while not own(now := dynamic_value(admin, broker, name)) and time.monotonic() < ends:
         time.sleep(ASK_EVERY_S)
@@ -206,7 +204,7 @@ def value_now(admin: AdminClient, broker: str, name: str, own: Callable[[str | N
 
 
 def steps(now: str, wanted: str) -> Iterator[str]:
-    """Yield the sizes between two of a pool of threads, each at most twice and at least half the one before.
+    """Yield the sizes between two of a pool of threads, each at most twice and at least half its predecessor.
 
     None where these are no whole numbers above 0, or are close enough.
     """
@@ -219,7 +217,7 @@ def steps(now: str, wanted: str) -> Iterator[str]:
 
 
 def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *values: str) -> str:
-    """Note about a size that is overwritten; empty where the run set it last, or found it."""
+    """Note about a size that is overwritten; empty where the run set it last, or it was there before."""
     if any(same_value(now, known) for known in (before, *values)):
         return ""
     was = "not set" if before is None else before
@@ -258,7 +256,7 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
 
 
 def same_value(reported: str | None, wanted: str | None) -> bool:
-    """Whether two texts are one value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
+    """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
     if reported is None or wanted is None:
         return reported is wanted
     try:

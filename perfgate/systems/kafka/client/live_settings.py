@@ -55,7 +55,7 @@ class LiveSettings:
     def fixed(self, names: Iterable[str]) -> list[str]:
         """Return those that take effect at a broker's start only.
 
-        Raises ConfigurationError for one that the brokers do not know, whose value Kafka would read and forget.
+        Raises ConfigurationError for a setting that the brokers do not know, whose value Kafka would read and forget.
         """
         described = broker_config(self._admin, self._brokers[0])
         if unknown := [name for name in names if name not in described or _only_stated(name, described[name])]:
@@ -63,10 +63,10 @@ class LiveSettings:
         return [name for name in names if described[name].is_read_only]
 
     def change(self, values: Settings) -> float:
-        """Set these values on every broker; return the s until the last one reported them.
+        """Set these values on every broker; return the time until the last broker reported them, in s.
 
         Raises ConfigurationError for a value that brokers refuse, and for a setting that they do not report;
-        TargetError where one does not take it.
+        TargetError where a broker does not take it.
         """
         self._require(self._admin)
         for name, value in values:
@@ -99,9 +99,9 @@ class LiveSettings:
         return time.monotonic() - begin if self._shared else 0.0
 
     def restore(self) -> float:
-        """Set every setting as it was before its first change; return the s that this took.
+        """Set every setting as it was before its first change; return the time that this took, in s.
 
-        Raises TargetError, as `change`, where another client has changed one meanwhile: that one stays.
+        Raises TargetError, as `change`, where another client has changed a setting meanwhile: that value stays.
         """
         self._require(self._admin)
         return self._bring(self._before)
@@ -128,21 +128,21 @@ class LiveSettings:
             try:
                 list(each.map(bring, self._brokers))
             except (TargetError, ConfigurationError):
-                raise  # of one broker: the others are brought there all the same
+                raise  # of this broker: the others are brought there all the same
             except BaseException:
                 ended.set()  # what puts everything back must not be undone by a pool that was half-way
                 raise
         return time.monotonic() - begin
 
     def _is_ours(self, broker: str, name: str, now: str | None) -> bool:
-        """Whether this may be one of the values that this object sets, or the one before."""
+        """Whether this may be a value that this object sets, or the previous value."""
         return any(is_own(name, now, *self._before[broker][name], value) for value in self._own[name])
 
 
 def _only_stated(name: str, entry: ConfigEntry) -> bool:
     """Whether the brokers know only that they were started with this setting.
 
-    Of one without a type they report no value, as of a secret (seen: Kafka 4.3.1, log.message.downconversion.enable).
+    Of a setting without a type they report no value, as of a secret (log.message.downconversion.enable of Kafka 4.3.1).
     """
     secret = any(word in name for word in SECRETS)
     return bool(entry.is_sensitive and entry.is_read_only and entry.value is None and not secret)

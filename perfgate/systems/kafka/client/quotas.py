@@ -19,7 +19,7 @@ QUOTA = "producer_byte_rate"
 TOOLS = ("kafka.admin.ConfigCommand", "org.apache.kafka.tools.ConfigCommand")
 """The tool by its name in Kafka 4.3, and by that of the module that Kafka moves its tools to."""
 NOT_SET = f"Invalid config(s): {QUOTA}"
-"""The tool's words for one that is not there: a run that was killed had noted it, and not set it yet."""
+"""The tool's words for a quota that is not there: a run that was killed had noted it, and not set it yet."""
 NO_SUCH_TOOL = "ClassNotFoundException"
 LAST_WORDS = 500
 TIMEOUT_S = 60

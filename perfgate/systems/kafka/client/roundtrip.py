@@ -1,6 +1,6 @@
 """Round trips to brokers: of a Kafka request, which they answer, and of a connection, which their kernel does.
 
-Slow brokers answer a request late and look far away. To tell a long path from slow brokers the connection is timed.
+Slow brokers answer a request late and look far away; the time of a connection distinguishes a long path from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIMEOUT_S = 5
 
 
 def request_rtt_ms(host: str, port: int) -> float:
-    """Return the median time from request to full answer over SAMPLES requests on one connection, in ms.
+    """Return the median time from request to full answer over SAMPLES requests on a connection, in ms.
 
     Raises BrokersFailedError when the broker does not answer.
     """
@@ -49,7 +49,7 @@ def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
         begin = time.perf_counter()
         answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
         times.append(time.perf_counter() - begin)
-    return statistics.median(times[1:]) * 1e3  # the first one connects
+    return statistics.median(times[1:]) * 1e3  # the first connects
 
 
 def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:

@@ -24,7 +24,7 @@ USUAL_PRODUCER_SETTINGS = """
     queue.buffering.max.messages request.timeout.ms retries retry.backoff.ms socket.nagle.disable
     socket.send.buffer.bytes socket.timeout.ms sticky.partitioning.linger.ms
 """
-# Two names for one setting in one client would leave it to chance which of them counts.
+# Two names for a setting in the same client would leave it to chance which of them counts.
 _ALIASES = {
     "compression.codec": "compression.type",
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
@@ -38,7 +38,7 @@ _CONNECTION = re.compile(
     r"security\.protocol|(enable\.)?(sasl|ssl)[._].+|https\..+|bootstrap\.servers|metadata\.broker\.list"
 )
 """Which brokers clients use, and what they prove and check: a scenario's value would replace the target's, whose
-passwords would then go elsewhere, and one stated here would appear in run.json."""
+passwords would then go elsewhere, and a password stated here would appear in run.json."""
 PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 LIKE_A_NUMBER = re.compile(r"\s*[-+]?(0x|\d[\d_,]*\.?\d*(?:e[-+]?\d+)?|\.\d+|nan)\s*(.*)", re.IGNORECASE | re.DOTALL)
 LARGEST_NUMBER = 2**31 - 1
@@ -94,7 +94,7 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     """Raise ConfigurationError for a Kafka setting of this scenario that `--set` would refuse or call by another name.
 
-    An alias besides the usual name, which the suite sets, would leave it to chance which one counts.
+    An alias besides the usual name, which the suite sets, would leave it to chance which of them counts.
     """
     consumers = scenario.consumers.config if scenario.consumers else ()
     if not code_allowed:
@@ -110,7 +110,7 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
 
 
 def _usual(scope: str, name: str, value: str, written: str) -> str:
-    """Return a setting's usual name. Raises ConfigurationError for one that is not legal."""
+    """Return a setting's usual name. Raises ConfigurationError for a name that is not legal."""
     if scope in ("producer", "consumer"):
         if connects(name):
             raise ConfigurationError(  # without the value, which may be a password
@@ -151,10 +151,10 @@ def _refusal(scope: str, key: str, value: str) -> str:
 
 
 def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
-    """Return why librdkafka reads another number, and which to write; empty for a plain number or a text.
+    """Reason why librdkafka reads another number, and which to write; empty for a plain number or a text.
 
     librdkafka reads the digits in front and drops the rest (16k is 16, 010 is 8). `takes`: whether the client takes
-    this other value of the setting, which tells texts from numbers.
+    this other value of the setting, which distinguishes texts from numbers.
     """
     if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= LARGEST_NUMBER and not float(plain[2] or 0):
         return ""

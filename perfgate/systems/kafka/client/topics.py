@@ -23,7 +23,7 @@ from perfgate.systems.kafka.client.iam import with_tokens
 REQUEST_TIMEOUT_S = 20
 READY_TIMEOUT_S = 60
 AT_A_TIME = 100
-"""Topics of one request. Each batch has the bounds of a lone topic, so that 1,000 take ten times as long at most."""
+"""Topics of a request. Each batch has the bounds of a lone topic, so that 1,000 take ten times as long at most."""
 LEADER_MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -43,14 +43,14 @@ def admin_client(bootstrap: str, security: Settings) -> AdminClient:
 
 
 def refusal_in(error: BaseException | None) -> KafkaError | None:
-    """Return the error of librdkafka or the brokers that caused this one; None where another thing did."""
+    """The error of librdkafka or the brokers that caused `error`; None where something else did."""
     cause = error.__cause__ if error else None
     return cause.args[0] if isinstance(cause, KafkaException) else None
 
 
 @contextmanager
 def but_for(*codes: int) -> Iterator[None]:
-    """Let the block end quietly when it fails because of one of these answers of the brokers."""
+    """Let the block end quietly when it fails because of these answers of the brokers."""
     try:
         yield
     except TargetError as error:
@@ -75,9 +75,7 @@ def is_answer(error: BaseException | None) -> bool:
 
 
 def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool = False) -> TargetError:
-    """Return the failure of a request: BrokersFailedError without an answer, and for any error of one that only
-    `asked`.
-    """
+    """Failure of a request: BrokersFailedError without an answer, and for an error of a request that only `asked`."""
     code = error.args[0].code() if isinstance(error, KafkaException) else KafkaError._TIMED_OUT
     if code in UNANSWERED:
         return BrokersFailedError(f"{doing}: {error}", perhaps_late=True)
@@ -86,7 +84,7 @@ def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool 
 
 
 def assignment(spec: TopicSpec) -> list[list[int]]:
-    """Each partition's replicas on the first brokers, led by one after another."""
+    """Each partition's replicas on the first brokers, which lead in turn."""
     return [
         [(partition + n) % spec.on_brokers + 1 for n in range(spec.replication_factor)]
         for partition in range(spec.partitions)
@@ -123,8 +121,8 @@ class Topics:
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
         """Create the topics and wait until every partition answers through a leader with all its replicas in sync.
 
-        `progress` is told how many of several there are. Raises TopicRefusedError with the broker's own words when it
-        refuses, none of them stays then; BrokersFailedError when none answers.
+        `progress` gets the number of several that are there. Raises TopicRefusedError with the broker's own words when
+        it refuses, none of the topics stays then; BrokersFailedError when no broker answers.
         """
         names, created = topic_names(name, spec.count), list[str]()
         for at, batch in _batches(names):
@@ -149,7 +147,7 @@ class Topics:
             else:
                 created.append(name)
         if failures:
-            # An answer that got lost may have made its topic: that one decides.
+            # An answer that got lost may have made its topic: that failure decides.
             failure = next((error for error in failures if not is_answer(error)), failures[0])
             self._cluster.check()
             refusal = refusal_in(failure)
@@ -236,13 +234,13 @@ class Topics:
                 raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
 
     def _described(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
-        """Return what the brokers say of topics; where it is not a lone one, of all that there are."""
+        """Metadata of a lone topic; where several are named, of all that there are."""
         only = names[0] if len(names) == 1 else None
         try:
-            found: Mapping[str, TopicMetadata] = self._admin.list_topics(only, timeout=REQUEST_TIMEOUT_S).topics
+            topics: Mapping[str, TopicMetadata] = self._admin.list_topics(only, timeout=REQUEST_TIMEOUT_S).topics
         except KafkaException as error:
             raise failure_of(error, f"asking for topic {names[0]}", asked=True) from error
-        return found
+        return topics
 
     def _new_client(self) -> AdminClient:
         return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())

@@ -18,7 +18,7 @@ PRODUCE, FETCH, METADATA, API_VERSIONS = (0, 3), (1, 4), (3, 1), (18, 0)
 CLIENT_ID = b"kafka-perf-gate"
 MAGIC = 2
 AROUND_BATCH = 49
-"""Bytes of a batch with one record beside that record, those before its length not counted."""
+"""Bytes of a batch with a single record beside that record, those before its length not counted."""
 NO_PRODUCER = -1
 
 
@@ -72,7 +72,7 @@ def asked(connection: socket.socket, message: bytes) -> bytes:
 
 
 def batch_of(value: bytes, at_ms: int) -> bytes:
-    """Return a batch of one record without a key."""
+    """Return a batch of a single record without a key."""
     inside = b"\0" + varint(0) + varint(0) + varint(-1) + varint(len(value)) + value + varint(0)
     record = varint(len(inside)) + inside
     rest = struct.pack(">hiqqqhii", 0, 0, at_ms, at_ms, NO_PRODUCER, NO_PRODUCER, NO_PRODUCER, 1) + record
@@ -81,7 +81,7 @@ def batch_of(value: bytes, at_ms: int) -> bytes:
 
 
 def produce(correlation: int, topic: bytes, partition: int, batch: bytes, *, acks: int, timeout_ms: int) -> bytes:
-    """Return a request that writes one batch."""
+    """Return a request that writes a batch."""
     body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + text(topic) + struct.pack(">iii", 1, partition, len(batch))
     return request(PRODUCE, correlation, body + batch)
 
@@ -97,8 +97,8 @@ def produced(body: bytes) -> tuple[int, int, int]:
 def fetch(correlation: int, topic: bytes, partition: int, offset: int, *, wait_ms: int, least: int) -> bytes:
     """Return a request that waits at a partition's end for `least` bytes, or for `wait_ms`.
 
-    A broker waits for no more than the most that the whole answer may have, which is `least` too. Of the partition one
-    byte is asked for: the answer has its first batch.
+    A broker waits for no more than the most that the whole answer may have, which is `least` too. Of the partition a
+    single byte is asked for: the answer has its first batch.
     """
     head = struct.pack(">iiiib", -1, wait_ms, least, least, 0)
     return request(
@@ -114,7 +114,7 @@ def fetched(body: bytes) -> tuple[int, int]:
 
 
 def metadata(correlation: int, topic: bytes) -> bytes:
-    """Return a request for one topic's partitions."""
+    """Return a request for a topic's partitions."""
     return request(METADATA, correlation, struct.pack(">i", 1) + text(topic))
 
 

@@ -104,7 +104,7 @@ class Client(Failures):
         """
         self.number(partitions)
         metadata = ctypes.POINTER(clib.Metadata)()
-        # Without a handle of one: of all that this client has one of.
+        # Without a topic's handle: the metadata of all topics that this client has handles of.
         only = self.topic_handles[0] if len(self.topics) == 1 else None
         code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(metadata), METADATA_TIMEOUT_MS)
         if code:
@@ -123,7 +123,7 @@ class Client(Failures):
                 raise LoadClientError(f"topic {topic.decode()}: it has {count} partitions, not {self.each}")
 
     def number(self, partitions: int) -> None:
-        """Number the partitions of all topics in one row, as many of each."""
+        """Number the partitions through all topics, equally many of each."""
         self.each = partitions // len(self.topics)
         self._first = (np.argsort(np.array(self.topic_handles, np.uint64)) * self.each).astype(np.int32)
 

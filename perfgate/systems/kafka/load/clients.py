@@ -18,7 +18,7 @@ def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
     """See the protocol."""
     _check_version(spec["client_path"])
     if share := spec.get("crowd"):
-        from perfgate.systems.kafka.load.crowd import Crowd  # few loads are one
+        from perfgate.systems.kafka.load.crowd import Crowd  # few loads are crowds
 
         return Crowd(spec["client"], spec["topics"][0], **share)
     # What names this client to the transaction coordinator.
@@ -34,9 +34,9 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
 
         return ShareMember(spec, number)
     client, assigned = dict(spec["client"]), spec["assigned"][number] if spec["assigned"] else None
-    if STATIC in client:  # each member is another one, and its successor is the same
+    if STATIC in client:  # each member has its own, which its successor keeps
         client[STATIC] += f"-{number - spec['first'] + spec.get('place', spec['first'])}"
-    # What is in the journal is what was given: no position is committed before. Nor before its work is done.
+    # No position is committed before its records are in the journal, or before their work is done.
     commits: int = spec["commit_records"]
     stores = assigned is None and bool(spec.get("history") or spec["work"] or commits)
     most = POLL_AT_ONCE if spec["work"] else BATCH

@@ -1,9 +1,9 @@
-"""A crowd: producers with a connection each, and idle consumers, in one thread of one process.
+"""A crowd: producers with a connection each, and idle consumers, in a single thread.
 
 librdkafka has a thread for each client and broker (docs/performance.md); a thousand clients of it are thousands of
-threads. Here a connection is a socket in one epoll. Each producer has one request under way, with one record, and asks
-nothing again: what its connection loses is a failed send. Connections are made by what is due on them first, so that a
-load of one record a second each makes all of them within a second, as an application that restarts does.
+threads. Here a connection is a socket in an epoll. Each producer has a single request under way, with a single record,
+and asks nothing again: what its connection loses is a failed send. The first record due on a connection opens it, so
+that a load of a record a second each opens all of them within a second, as an application that restarts does.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ WITHIN_S = 1.0
 IDLE_WAIT_MS, IDLE_BYTES = 500, 1 << 30
 """A consumer at the end of its partition asks twice a second (Kafka's fetch.max.wait.ms); that much is never there."""
 QUEUED = 64
-"""Records that wait on one connection at most."""
+"""Records that wait on a connection at most."""
 TRANSPORT, TIMED_OUT = -195, -192
 """librdkafka's codes: a connection was lost, and a record was not acknowledged in time."""
 MOST_BYTES = 1 << 16
 
 
 class _Connection:
-    """One connection, to the leader of one partition; `records`: those that wait, the first of them under way."""
+    """A connection to the leader of a partition; `records`: those that wait, the first of them under way."""
 
     def __init__(self, partition: int, *, idle: bool) -> None:
         self.partition, self.idle = partition, idle
@@ -75,7 +75,7 @@ class Crowd(Failures):
         self._allow(connections + idle)
         super().__init__()
         self.topic = topic.encode()
-        self._servers = [_address(connection) for connection in settings["bootstrap.servers"].split(",")]
+        self._servers = [_address(server) for server in settings["bootstrap.servers"].split(",")]
         self._acks = -1 if settings["acks"] in ("-1", "all") else int(settings["acks"])
         self._request_ms = int(settings.get("request.timeout.ms", "30000"))
         self._within_s = float(settings["delivery.timeout.ms"]) / 1e3
@@ -105,7 +105,7 @@ class Crowd(Failures):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
     def connect(self, partitions: int) -> None:
-        """Learn who leads the partitions; the connections of the crowd are made by what is due on them."""
+        """Learn who leads the partitions; the first record due on each connection of the crowd opens it."""
         topic = self._topic()
         if topic.error:
             name = clib.error_name(topic.error)
@@ -115,20 +115,17 @@ class Crowd(Failures):
             raise LoadClientError(f"topic {self.topic.decode()}: {words}")
         if any(leader not in topic.brokers for leader in topic.leaders):
             raise UnansweredError(f"topic {self.topic.decode()}: a partition has no leader", "LEADER_NOT_AVAILABLE")
-        found = {leader: _resolved(*topic.brokers[leader]) for leader in set(topic.leaders)}
-        self._leaders = [found[leader] for leader in topic.leaders]
+        addresses = {leader: _resolved(*topic.brokers[leader]) for leader in set(topic.leaders)}
+        self._leaders = [addresses[leader] for leader in topic.leaders]
         for number, connection in enumerate((*self._connections, *self._idle)):
             connection.partition = number % partitions
         self._turn = [
-            itertools.cycle(
-                [connection for connection in self._connections if connection.partition == partition]
-                or self._connections
-            )
+            itertools.cycle([c for c in self._connections if c.partition == partition] or self._connections)
             for partition in range(partitions)
         ]
 
     def _topic(self) -> wire.Topic:
-        """Return what the first server that answers tells of the topic. Raises UnansweredError."""
+        """The topic by the first server that answers. Raises UnansweredError."""
         reason = ""
         for host, port in self._servers:
             try:
@@ -193,7 +190,7 @@ class Crowd(Failures):
         return count
 
     def more(self) -> dict[str, list[int]]:
-        """Return how many connections there should be, how many got an answer, and after how many us the last one."""
+        """Return how many connections there should be, how many got an answer, and the time of the last answer (us)."""
         asked = len(self._connections) + len(self._idle)
         settled_us = round(1e6 * (self._settled - self._began)) if self.reached == asked else 0
         return {"crowd": [asked, self.reached, settled_us]}
@@ -211,7 +208,7 @@ class Crowd(Failures):
             self._next(self._again.popleft()[1])
 
     def _put_off(self, connection: _Connection) -> None:
-        """Count an idle consumer as without an answer until it has one; asked at once, errors would be a flood."""
+        """Count an idle consumer as unanswered until its next answer; asked at once, errors would be a flood."""
         self.reached -= connection.reached
         connection.reached = False
         self._again.append((now() + IDLE_WAIT_MS / 1e3, connection))
@@ -221,37 +218,20 @@ class Crowd(Failures):
             self._open(connection)
         elif connection.ready and not connection.busy and (connection.records or connection.idle):
             connection.busy = True
+            head = next(self._numbers), self.topic, connection.partition
             if connection.idle:
-                ask = wire.fetch(
-                    next(self._numbers),
-                    self.topic,
-                    connection.partition,
-                    connection.offset,
-                    wait_ms=IDLE_WAIT_MS,
-                    least=IDLE_BYTES,
-                )
+                request = wire.fetch(*head, connection.offset, wait_ms=IDLE_WAIT_MS, least=IDLE_BYTES)
             else:
                 batch = connection.records[0][2]
-                ask = wire.produce(
-                    next(self._numbers),
-                    self.topic,
-                    connection.partition,
-                    batch,
-                    acks=self._acks,
-                    timeout_ms=self._request_ms,
-                )
-            self._write(connection, ask)
+                request = wire.produce(*head, batch, acks=self._acks, timeout_ms=self._request_ms)
+            self._write(connection, request)
 
     def _open(self, connection: _Connection) -> None:
         family, address = self._leaders[connection.partition]
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.socket, connection.ready, connection.busy, connection.unsent = (
-            sock,
-            False,
-            True,
-            wire.api_versions(next(self._numbers)),
-        )
+        connection.socket, connection.ready, connection.busy = sock, False, True
+        connection.unsent = wire.api_versions(next(self._numbers))
         connection.received.clear()
         self._by_file[sock.fileno()] = connection
         self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
@@ -294,12 +274,11 @@ class Crowd(Failures):
         if not data:
             self._lost(connection, "closed by the broker")
             return
-        connection.received += data
-        if len(connection.received) >= 4 and len(connection.received) >= 4 + (
-            length := struct.unpack_from(">i", connection.received)[0]
-        ):
-            body = bytes(connection.received[8 : 4 + length])
-            del connection.received[: 4 + length]
+        received = connection.received
+        received += data
+        if len(received) >= 4 and len(received) >= 4 + (length := struct.unpack_from(">i", received)[0]):
+            body = bytes(received[8 : 4 + length])
+            del received[: 4 + length]
             self._answered(connection, body)
 
     def _answered(self, connection: _Connection, body: bytes) -> None:
@@ -329,7 +308,7 @@ class Crowd(Failures):
             connection.reached, self.reached, self._settled = True, self.reached + 1, now()
 
     def _lost(self, connection: _Connection, reason: str, code: int = TRANSPORT) -> None:
-        """End a connection: what was to go over it has failed. The next record, or question, makes another one."""
+        """End a connection: what was to go over it has failed. The next record, or question, opens it anew."""
         assert connection.socket is not None
         _, (host, port, *_) = self._leaders[connection.partition]
         self.note_error(code, f"{host}:{port}: {reason}")

@@ -2,7 +2,7 @@
 
 The suite times the window: it opens once the load has run for the warm-up's bound, the records sent in it are the
 change of the topic's end offsets, and CPU is read at its edges. The tools take a number of records, not a time; a round
-in which one of them ended too early is run again with more.
+in which any of them ended too early is run again with more.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _sent(
 
 
 def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
-    """Average and maximum of several clients together; percentiles only of one."""
+    """Average and maximum of several clients together; percentiles only of a lone client."""
     summaries = [output.steady or output.total for output in outputs]
     records = sum(summary.records for summary in summaries)
     figures = {

@@ -60,7 +60,7 @@ INSTALL_TIMEOUT_S = 300
 SHARE_GROUPS_SINCE = (4, 2)
 """Kafka's own clusters have them switched on from this release on (KIP-932)."""
 SHARE_CONSUMER_SINCE = "2.15.0"
-"""The release of confluent-kafka that has one."""
+"""The release of confluent-kafka that has a share consumer first."""
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
@@ -88,7 +88,7 @@ def producers_of(spec: LoadSpec) -> Requests:
         "compressed": client["compression.type"] != "none",
         "lingers": float(client["linger.ms"]) > 0,
     }
-    if crowd := scenario.crowd:  # one that does not divide is refused
+    if crowd := scenario.crowd:  # a crowd that does not divide is refused
         processes = scenario.producers
         own["crowd"] = {"connections": crowd.connections // processes, "idle": crowd.idle // processes}
     return producer_requests(spec, own, drain_s_of(scenario))

@@ -51,7 +51,7 @@ def new_options(version: str) -> bool:
 
 
 def java_settings(scenario: Scenario) -> dict[str, str]:
-    """The scenario's producer settings by the Java client's names. Raises ValueError for one without."""
+    """The scenario's producer settings by the Java client's names. Raises ValueError for a setting without."""
     settings = {}
     for name, value in with_settings((), {**JAVA_DEFAULTS, **dict(scenario.producer)}):
         if name in RENAMED:
@@ -194,7 +194,7 @@ _THROTTLED = re.compile(r"^producer-metrics:produce-throttle-time-max:\S+\s*: (\
 
 
 def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
-    """Return the tool's report. Raises OutputError unless there is one whole summary (with `warmed_up`, two)."""
+    """Return the tool's report. Raises OutputError unless there is a single whole summary (with `warmed_up`, two)."""
     errors = Counter(_ERROR.findall(text))
     cause = "; ".join(f"{count} x {name}" for name, count in errors.items())
     summaries: dict[bool, Sending] = {}

@@ -38,9 +38,9 @@ class Consumer(Client):
     ) -> None:
         """`assigned`: partitions; None: those that its group gives. `counts`: whether the window is open.
 
-        `stores`: records are done with, and may be committed, when the next ones are asked for, not when they are
-        taken; `commit_records`: that is asked for after so many (0: by the client, from time to time). `most`: records
-        to take at a time. Raises LoadClientError with librdkafka's words when a setting is refused.
+        `stores`: records are done with, and may be committed, when the next are asked for, not when they are taken;
+        `commit_records`: records between two commits (0: the client commits from time to time). `most`: records to take
+        at a time. Raises LoadClientError with librdkafka's words when a setting is refused.
         """
         self._assigned, self._in_window = assigned, counts
         self._pointers = np.zeros(most, np.uint64)
@@ -148,7 +148,7 @@ class Consumer(Client):
 
 @contextmanager
 def _listed(places: Iterable[tuple[bytes, int, int]]) -> Iterator[Any]:
-    """Give librdkafka's list of partitions, by topic, number and offset, for one call."""
+    """Yield librdkafka's list of partitions, by topic, number and offset, for a call."""
     partitions = lib.rd_kafka_topic_partition_list_new(0)
     try:
         for topic, partition, offset in places:

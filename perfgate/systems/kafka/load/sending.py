@@ -20,7 +20,7 @@ POINTERS = 65_536
 INIT_TIMEOUT_MS = 30_000
 ABORT_TIMEOUT_MS = 5_000
 FLUSH_MS = 1
-"""Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
+"""Longest wait of a check whether all is flushed: an acknowledgement may be dated this late then."""
 
 
 class Producer(Client):
@@ -78,10 +78,10 @@ class Producer(Client):
         """Have each broker's thread begin with its next partition.
 
         A broker's connection serves its partitions in turn, one further at each wake-up, and while its requests in
-        flight are used up there are often two wake-ups for each that may be sent: of two partitions the same one always
-        wins, and the other one's records wait until there are no more for the first. Kafka's own producer sends one
-        request with a batch of each partition. (6 partitions, 3 brokers, 5,000 records/s, acks=-1: p99 of 1.1 to 2.7 s
-        without, of 40 to 72 ms with.) With linger.ms above 0 batches might end early.
+        flight are used up there are often two wake-ups for each that may be sent: of two partitions the same always
+        wins, and the other's records wait until there are no more for the first. Kafka's own producer sends a request
+        with a batch of each partition. (6 partitions, 3 brokers, 5,000 records/s, acks=-1: p99 of 1.1 to 2.7 s without,
+        of 40 to 72 ms with.) With linger.ms above 0 batches might end early.
         """
         lib.rd_kafka_flush(self.handle, 0)  # wakes these threads, and waits for nothing
 
@@ -96,7 +96,7 @@ class Producer(Client):
 class KafkaTransactions:
     """See :class:`perfgate.load.clients.Transactions`.
 
-    A commit writes one control record, a marker, into each partition that the transaction wrote to. All records of a
+    A commit writes a control record, a marker, into each partition that the transaction wrote to. All records of a
     committed transaction were acknowledged, so that these are the partitions whose count of them has grown.
     """
 
@@ -120,10 +120,10 @@ class KafkaTransactions:
         return moment >= self._ends
 
     def commit(self, hear: Callable[[], int], within_s: float) -> None:
-        """Wait until all records of the open one are acknowledged, which `hear` counts, then commit it.
+        """Wait until all records of the open transaction are acknowledged, which `hear` counts, then commit it.
 
-        Raises TransactionError with the reason when one of its records was not acknowledged, or when it takes longer:
-        then it is aborted.
+        Raises TransactionError with the reason when a record of it was not acknowledged, or when it takes longer: then
+        it is aborted.
         """
         deadline = now() + within_s
         hear()

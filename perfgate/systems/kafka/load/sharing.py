@@ -84,7 +84,7 @@ class ShareMember:
         """Do nothing: `take` has waited."""
 
     def take(self, hear: Hear) -> int:
-        """Take the records of a poll, which accepts those of the one before."""
+        """Take the records of a poll, which accepts those of the previous poll."""
         try:
             messages = self._consumer.poll(PATIENCE_S)
         except KafkaException as error:

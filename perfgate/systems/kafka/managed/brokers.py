@@ -136,7 +136,7 @@ def needed_mib(asked: Sequence[str]) -> float:
 
 
 def jvm_options(asked: Sequence[str]) -> list[str]:
-    """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
+    """Return the suite's own options, then those that a run asks for: the later wins, as another collector does."""
     left_out = OF_G1 if names_collector(asked) else ()
     return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
 

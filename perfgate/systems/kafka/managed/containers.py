@@ -244,9 +244,7 @@ class ContainersTarget(KafkaTarget[ContainersCluster]):
         note: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
     ) -> None:
-        """`note` reports what was cleaned up. `toxiproxy_image`: for the cross-zone link; None when no scenario needs
-        one.
-        """
+        """`note` reports clean-ups. `toxiproxy_image`: for the cross-zone link; None when no scenario needs it."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._toxiproxy_image, self._note = toxiproxy_image, note
 

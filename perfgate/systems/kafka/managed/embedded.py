@@ -23,7 +23,7 @@ from perfgate.systems.own_target import check_memory
 
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
-    """Raise ConfigurationError where one of these clusters needs containers."""
+    """Raise ConfigurationError where any of these clusters needs containers."""
     if any(spec.image or spec.memory_mib_per_broker for spec in specs):
         raise ConfigurationError(
             "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
@@ -43,7 +43,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         monitoring: Monitoring = NOT_MONITORED,
         compared: bool = False,
     ) -> None:
-        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against one another, not scenarios."""
+        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against each other, not scenarios."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone, self._compared = cross_zone, compared
         self._warm_start = True
@@ -65,7 +65,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         apart = f" and {largest.controllers} controllers" if largest.controllers else ""
         check_memory(self._needed_mib(largest), f"{largest.brokers} brokers{apart}")
         # Brokers with such a cache are quicker at first (docs/evidence/measurement.md), and other options or another
-        # version have none, or one of their own: of two sides that differ so neither starts with it.
+        # version have none, or their own: of two sides that differ so neither starts with it.
         kinds = {(spec.version, spec.home, spec.jvm_options) for spec in specs}
         self._warm_start = not self._compared or len(kinds) == 1
         for version, home in sorted({(spec.version, spec.home) for spec in specs}):

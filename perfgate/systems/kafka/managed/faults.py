@@ -1,4 +1,4 @@
-"""Faults of nodes that this suite has started, and Kafka's own tools next to them for what no client can ask for."""
+"""Faults of nodes that this suite has started, and Kafka's own tools next to them, for requests that no client has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import NodeFaults
 
 TOOL_TIMEOUT_S = 60
-# Each tool by its name since Kafka 4.0 and the one before. Bash alone: an image need not have more.
+# Each tool by its name since Kafka 4.0 and that before. Bash alone: an image need not have more.
 JAVA = """run() {{ "$java" -Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classpath" "$@"; }}
 for tool in {tools}; do run $tool {arguments} && exit; done; exit 1"""
 DUMP = 'cd "$metadata" && set -- *.log && files=$(IFS=,; echo "$*")\n' + JAVA.format(
@@ -75,7 +75,7 @@ class KafkaTools(ABC):
 
 
 class KafkaFaults(NodeFaults, KafkaTools):
-    """Actions on nodes, and Kafka's tools on one of them."""
+    """Actions on nodes, and Kafka's tools next to them."""
 
     def drop_cache(self) -> float:
         """Raise TargetError: the brokers' files are out of reach."""
@@ -140,18 +140,18 @@ class ProcessFaults(KafkaFaults):
         return output
 
     def _at_each_link(self, broker: int, do: Callable[[ToxiproxyApi, str], None]) -> None:
-        found = self._proxies()
-        if found is None:
+        if (proxies := self._proxies()) is None:
             raise TargetError("this cluster was started without proxies in its links: nothing can be severed")
-        for name in found[1][broker]:
-            do(found[0], name)
+        api, names = proxies
+        for name in names[broker]:
+            do(api, name)
 
 
 def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
-    """Return the leader that all controllers which know one name: `states` has their files QUORUM_STATE.
+    """Return the leader that all controllers name which know any: `states` has their files QUORUM_STATE.
 
-    The file of an absent one is old, and an absent leader may not be replaced yet. Raises TargetError when they do not
-    agree, or none knows a leader.
+    The file of an absent controller is old, and an absent leader may not be replaced yet. Raises TargetError when they
+    do not agree, or none knows a leader.
     """
     leaders = {leader for node, text in states.items() if node not in absent and (leader := _leader(text)) >= 0}
     leaders -= {*absent}

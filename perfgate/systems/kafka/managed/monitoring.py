@@ -17,7 +17,7 @@ from perfgate.systems.kafka.java import agent_jar
 PROMETHEUS_IMAGE = "prom/prometheus:v3.7.3"
 AGENT = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 START_TIMEOUT_S = 90
-"""A bound on a hang: one that has ended is noticed at once."""
+"""A bound on a hang: a Prometheus that has ended is noticed at once."""
 SCRAPE_INTERVAL_S = 1
 AGENT_FIRST_PORT = 7071
 """Port of the first broker's exporter for a Prometheus that was there before the run; the next ones follow."""

@@ -33,7 +33,7 @@ LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Monitoring:
-    """Whether the brokers get a JMX exporter, and which Prometheus scrapes those: the run's own or one that exists."""
+    """Whether the brokers get a JMX exporter, and which Prometheus scrapes those: the run's own or another."""
 
     own: bool = False
     url: str = ""
@@ -75,7 +75,7 @@ class OwnCluster(StartedCluster):
         self._monitoring = monitoring
         self._secured: Secured | None = None
         self.prometheus_url = monitoring.url
-        """The Prometheus that scrapes these brokers, when there is one."""
+        """The Prometheus that scrapes these brokers, if any."""
 
     def agents(self) -> Mapping[str, int]:
         """The broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
@@ -87,7 +87,7 @@ class OwnCluster(StartedCluster):
     def bootstrap(self, link: Link) -> str:
         """Return the listeners' addresses; on a link across zones, those of the proxies, which then add its delay.
 
-        They emulate one link at a time: the last one that was asked for.
+        They emulate a single link at a time: the last that was asked for.
         """
         if not link.crosses_zones:
             return self._addresses("SAMEZONE")
@@ -111,7 +111,7 @@ class OwnCluster(StartedCluster):
         self.faults.limit(client_id, bytes_per_s)
 
     def rtt_ms(self, link: Link) -> float:
-        """Median over the brokers of one request's round trip; of a client's where listeners are secured."""
+        """Median over the brokers of a request's round trip, in ms; of a client's where listeners are secured."""
         if settings := self.client_settings():
             return client_rtt_ms(self.bootstrap(link), settings, link.name)
         addresses = (address.split(":") for address in self.bootstrap(link).split(","))
@@ -120,14 +120,14 @@ class OwnCluster(StartedCluster):
     @property
     @abstractmethod
     def node_logs(self) -> Mapping[int, object]:
-        """What the log of each node is called, by node."""
+        """Name of the log of each node, by node."""
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(f"--- {name}\n{self.tail(node, lines)}" for node, name in self.node_logs.items())
 
     @abstractmethod
     def _logged(self) -> Hashable:
-        """Return what differs once a node has logged more."""
+        """A value that differs once a node has logged more."""
 
     def _wait(self, missing: Callable[[], str], failure: str) -> None:
         """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""

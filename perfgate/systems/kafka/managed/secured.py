@@ -1,6 +1,6 @@
 """Secured listeners of a cluster that the suite starts: a certificate, and a user with a password, made for it alone.
 
-Clients use them; brokers talk to one another in plain text, as they do without.
+Clients use them; brokers talk to each other in plain text, as they do without.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INSIDE = "/opt/kafka/config/keys.p12"
 
 
 class Secured:
-    """Keys of one cluster, and the settings of brokers and clients with them."""
+    """Keys of a cluster, and the settings of brokers and clients with them."""
 
     def __init__(self, security: str, *, java: Path, folder: Path) -> None:
         """`security`: one of PROTOCOLS; `java`: whose keytool is used; `folder`: the cluster's own, which ends with it.
@@ -63,9 +63,7 @@ class Secured:
         """
         secured = {f"{name}:PLAINTEXT": f"{name}:{self._protocol}" for name in FOR_CLIENTS}
         values = {
-            "listener.security.protocol.map": ",".join(
-                secured.get(listener, listener) for listener in protocols.split(",")
-            ),
+            "listener.security.protocol.map": ",".join(secured.get(name, name) for name in protocols.split(",")),
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": store or str(self.store),
             "ssl.keystore.password": self._password,
@@ -127,7 +125,7 @@ class ContainerKeys:
         return self.secured.broker_settings(protocols, INSIDE)
 
     def lacking_user(self, tools: KafkaTools) -> str:
-        """Register the clients' user, if there is one; return why the brokers did not take it.
+        """Register the clients' user, if any; return why the brokers did not take it.
 
         The image formats log folders without any.
         """

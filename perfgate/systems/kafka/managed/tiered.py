@@ -74,7 +74,7 @@ def tiered_settings(spec: ClusterSpec, folder: Path) -> dict[str, str]:
 
 
 def local_share(topic: str, replicas: int, logs: Iterable[Path], tier: Path) -> float:
-    """Return the bytes of a topic in one replica's own logs over those in the remote tier; infinity: nothing is there.
+    """Return the bytes of a topic in each replica's own logs over those in the remote tier; infinity: nothing is there.
 
     `logs`: folders of all brokers' partitions; `replicas` of each partition hold the same.
     """
