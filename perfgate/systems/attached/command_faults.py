@@ -121,16 +121,16 @@ class FaultCommands:
         watched_s = STAYS_S if ended else max(STAYS_S, self.timeout_s)
         since, deadline = math.inf, time.monotonic() + BACK_WITHIN_S
         while True:
-            there, now = seen(address), time.monotonic()
-            if there and now - since >= watched_s:
+            answers, now = seen(address), time.monotonic()
+            if answers and now - since >= watched_s:
                 return ""
-            if not there and now > deadline:
+            if not answers and now > deadline:
                 return f"its command ended well, but nothing has answered at {address} for {BACK_WITHIN_S:g} s"
-            if not there and since < math.inf and not ended:  # it has gone only now
+            if not answers and since < math.inf and not ended:  # it has gone only now
                 ended, deadline = True, now + BACK_WITHIN_S
                 if run and (failed := self._tried(back, broker, address)):
                     return failed
-            since = min(since, now) if there else math.inf
+            since = min(since, now) if answers else math.inf
             time.sleep(LOOK_EVERY_S)
 
     def _tried(self, name: str, broker: int, address: str) -> str:

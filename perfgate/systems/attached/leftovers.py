@@ -72,8 +72,8 @@ class Cleaner(ABC, Generic[Admin]):
 
 def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]:
     """The leftovers that no other process undoes, as noted now: no other will while the claims last."""
-    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in leftovers)
-    return [each for each in held if each is not None]
+    held = (read_leftover(claims.enter_context(claimed(leftover.path))) for leftover in leftovers)
+    return [leftover for leftover in held if leftover is not None]
 
 
 def may_live(leftover: Leftover) -> str:

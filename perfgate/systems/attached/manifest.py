@@ -53,7 +53,9 @@ class Outstanding:
             case {"no quota": client_id}:
                 self.quotas.discard(client_id)
             case {"restored": broker, "name": name}:
-                self.configs = [each for each in self.configs if (each["broker"], each["name"]) != (broker, name)]
+                self.configs = [
+                    config for config in self.configs if (config["broker"], config["name"]) != (broker, name)
+                ]
             case {"restored": _}:
                 self.configs.clear()
             case {"away": broker, "address": address, "back": back}:

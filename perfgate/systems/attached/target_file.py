@@ -160,8 +160,8 @@ class Described(ABC):
 
         Clients in a real other zone use the same servers as the others.
         """
-        there = self if file.here else self._for_others(file)
-        return replace(there, cross_zone_bootstrap=there.bootstrap) if file.zones.real else there
+        target = self if file.here else self._for_others(file)
+        return replace(target, cross_zone_bootstrap=target.bootstrap) if file.zones.real else target
 
     @property
     def on_this_host(self) -> bool:

@@ -205,10 +205,10 @@ class KafkaCleaner(Cleaner[AdminClient]):
                 done = f"put {name} of broker {broker} back, changed by run {leftover.run_id}"
                 self._note(f"{words} (run {leftover.run_id})" if words else done)
         try:
-            there = topic_ids(admin, (name for name in leftover.topics if PREFIX in name))
+            ids = topic_ids(admin, (name for name in leftover.topics if PREFIX in name))
         except FAILURES as error:
             return [*left, f"its topics: {error}"]
-        for name, topic_id in there.items():
+        for name, topic_id in ids.items():
             try:
                 self._remove(admin, leftover, name, topic_id)
             except FAILURES as error:

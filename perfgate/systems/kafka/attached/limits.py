@@ -62,8 +62,8 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
         return reason
     if scenario.cluster.config and not broker_config_allowed:
         return f"it needs broker settings: {wanted}"
-    if not broker_config_allowed and (worn := next(wears_out(topic), None)):
-        return f"{worn}: {wanted}"
+    if not broker_config_allowed and (harm := next(wears_out(topic), None)):
+        return f"{harm}: {wanted}"
     return None
 
 

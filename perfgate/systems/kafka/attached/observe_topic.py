@@ -56,8 +56,8 @@ def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:
     """
     admin, _ = reachable(described.bootstrap, dict(described.client))
     try:
-        asked = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
-        refuse_other_clusters(described, str(answer(asked, "asking for the cluster").cluster_id))
+        reply = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
+        refuse_other_clusters(described, str(answer(reply, "asking for the cluster").cluster_id))
     except TargetError as error:
         raise ConfigurationError(f"{described.name}: {error}") from error
     return _Topic(described, topic, admin).observed()
@@ -72,11 +72,11 @@ class _Topic:
     admin: AdminClient
 
     def observed(self) -> ObservedTopic:
-        asked = self.admin.describe_topics(TopicCollection([self.name]), request_timeout=REQUEST_TIMEOUT_S)
-        partitions = self._answer(asked[self.name], "Describe").partitions
+        replies = self.admin.describe_topics(TopicCollection([self.name]), request_timeout=REQUEST_TIMEOUT_S)
+        partitions = self._answer(replies[self.name], "Describe").partitions
         resource = ConfigResource(ResourceType.TOPIC, self.name)
-        settled = self.admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        config = self._answer(settled[resource], "DescribeConfigs")
+        configs = self.admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        config = self._answer(configs[resource], "DescribeConfigs")
         numbers = [partition.id for partition in partitions]
         begins, ends = self._offsets(numbers, OffsetSpec.earliest()), self._offsets(numbers, OffsetSpec.latest())
         if begins == ends:
@@ -130,9 +130,11 @@ class _Topic:
     def _sampled(self, begins: Offsets, ends: Offsets) -> SampledRecords:
         """Read the newest records of each partition, as many of all as the bounds allow."""
         held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
-        each = math.ceil(SAMPLE_RECORDS / len(held))
-        starts = [TopicPartition(self.name, number, max(begins[number], ends[number] - each)) for number in held]
-        seen: list[str] = []
+        per_partition = math.ceil(SAMPLE_RECORDS / len(held))
+        starts = [
+            TopicPartition(self.name, number, max(begins[number], ends[number] - per_partition)) for number in held
+        ]
+        statistics: list[str] = []
         log_in = {**revealed(dict(self.described.client)), "bootstrap.servers": self.described.bootstrap}
         consumer = Consumer(
             {
@@ -148,16 +150,16 @@ class _Topic:
                 "max.partition.fetch.bytes": str(MIB // 4),
                 "queued.max.messages.kbytes": str(4 * KIB),
                 "statistics.interval.ms": str(STATISTICS_MS),
-                "stats_cb": seen.append,
+                "stats_cb": statistics.append,
             }
         )
         try:
             consumer.assign(starts)
             sample = self._read(consumer, set(held))
-            before, deadline = len(seen), time.monotonic() + 4 * STATISTICS_MS / 1000
-            while len(seen) == before and time.monotonic() < deadline:
+            before, deadline = len(statistics), time.monotonic() + 4 * STATISTICS_MS / 1000
+            while len(statistics) == before and time.monotonic() < deadline:
                 consumer.poll(STATISTICS_MS / 1000)  # what came last is in the next statistics
-            return replace(sample, packed=packed(json.loads(seen[-1])) if seen else None)
+            return replace(sample, packed=packed(json.loads(statistics[-1])) if statistics else None)
         finally:
             consumer.close()
 

@@ -132,8 +132,8 @@ class TopicTrial:
 
 
 def _ask(admin: AdminClient, topic: NewTopic, *, validate_only: bool = False) -> None:
-    asked = admin.create_topics([topic], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_S)
-    asked[topic.topic].result()
+    replies = admin.create_topics([topic], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_S)
+    replies[topic.topic].result()
 
 
 def _new(name: str, topic: TopicSpec) -> NewTopic:

@@ -56,8 +56,8 @@ def cluster_id_at(server: str, client: Settings) -> str:
 def cluster_id_of(admin: AdminClient) -> str:
     """Return the id of the client's cluster; empty when no broker answers within CONNECT_S."""
     try:
-        asked = admin.describe_cluster(request_timeout=CONNECT_S)
-        return str(answer(asked, "asking for the cluster").cluster_id or "")
+        reply = admin.describe_cluster(request_timeout=CONNECT_S)
+        return str(answer(reply, "asking for the cluster").cluster_id or "")
     except (TargetError, KafkaException):
         return ""
 

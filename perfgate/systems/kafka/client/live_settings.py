@@ -94,8 +94,8 @@ class LiveSettings:
 
         begin = time.monotonic()
         if self._shared:
-            with ThreadPoolExecutor(len(self._brokers)) as each:
-                list(each.map(look, self._brokers))
+            with ThreadPoolExecutor(len(self._brokers)) as pool:
+                list(pool.map(look, self._brokers))
         return time.monotonic() - begin if self._shared else 0.0
 
     def restore(self) -> float:
@@ -124,9 +124,9 @@ class LiveSettings:
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
 
         begin = time.monotonic()
-        with ThreadPoolExecutor(len(self._brokers)) as each:
+        with ThreadPoolExecutor(len(self._brokers)) as pool:
             try:
-                list(each.map(bring, self._brokers))
+                list(pool.map(bring, self._brokers))
             except (TargetError, ConfigurationError):
                 raise  # of this broker: the others are brought there all the same
             except BaseException:

@@ -154,9 +154,9 @@ class Topics:
             if refusal is None or not is_answer(failure):
                 raise failure
             raise TopicRefusedError(str(failure), refusal.name()) from failure
-        never = f"topic {names[0]}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
+        failed = f"topic {names[0]}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
         ask = partial(self._require_in_sync, names, spec)
-        poll_until(never, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
+        poll_until(failed, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
     def reuse(self, name: str, spec: TopicSpec) -> None:
         """Do nothing: each topic has its settings to itself."""
@@ -198,8 +198,8 @@ class Topics:
         topics = self._described(names)
         if missing := [topic for topic in names if topic not in topics]:
             raise TargetError(f"asking for topic {missing[0]}: the brokers do not know it")
-        each = (topics[topic].partitions for topic in names)
-        return tuple(partitions[number].leader for partitions in each for number in sorted(partitions))
+        by_topic = (topics[topic].partitions for topic in names)
+        return tuple(partitions[number].leader for partitions in by_topic for number in sorted(partitions))
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         names = topic_names(name, count)
@@ -210,11 +210,11 @@ class Topics:
         listed = answer(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
         groups = [group.group_id for group in listed.valid if group.group_id.startswith(name)]
         if groups:
-            for group, gone in self._admin.delete_consumer_groups(groups).items():
+            for group, reply in self._admin.delete_consumer_groups(groups).items():
                 # A member that was killed holds its group until its session ends; a group without offsets, as it
                 # then is, the brokers remove themselves.
                 with but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
-                    answer(gone, f"deleting consumer group {group}")
+                    answer(reply, f"deleting consumer group {group}")
 
     def _delete(self, names: Sequence[str]) -> None:
         if not names:
@@ -229,9 +229,9 @@ class Topics:
         for topic in (topics.get(name) for name in names):
             if topic is None:
                 raise NotYet("not every topic is known")
-            whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
-            if topic.error is not None or not len(whole) == len(topic.partitions) == spec.partitions:
-                raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
+            in_sync = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
+            if topic.error is not None or not len(in_sync) == len(topic.partitions) == spec.partitions:
+                raise NotYet(topic.error or f"{len(in_sync)} of {spec.partitions} have")
 
     def _described(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
         """Metadata of a lone topic; where several are named, of all that there are."""

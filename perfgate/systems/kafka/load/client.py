@@ -27,8 +27,8 @@ NO_ANSWERS = (NO_ANSWER, "_TRANSPORT", "_ALL_BROKERS_DOWN")
 
 def _failed(reason: str, code: int) -> LoadClientError:
     name = clib.error_name(code)
-    theirs = not name.startswith("_") or name in NO_ANSWERS
-    return UnansweredError(reason, name) if theirs else LoadClientError(reason)
+    of_brokers = not name.startswith("_") or name in NO_ANSWERS
+    return UnansweredError(reason, name) if of_brokers else LoadClientError(reason)
 
 
 class Failures:
@@ -112,8 +112,8 @@ class Client(Failures):
             more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""
             reason = f"no metadata of {self.topics[0].decode()}{more}: {clib.error_text(code)} {cause}".rstrip()
             raise _failed(reason, code)
-        there = [metadata.contents.topics[number] for number in range(metadata.contents.topic_cnt)]
-        known = {topic.name: (topic.err, topic.partition_cnt) for topic in there}
+        topics = [metadata.contents.topics[number] for number in range(metadata.contents.topic_cnt)]
+        known = {topic.name: (topic.err, topic.partition_cnt) for topic in topics}
         lib.rd_kafka_metadata_destroy(metadata)
         for topic in self.topics:
             error, count = known.get(topic, (clib.ERR_UNKNOWN_TOPIC, 0))

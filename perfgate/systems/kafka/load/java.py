@@ -53,12 +53,12 @@ class _Tools(Tools):
 
     def at_next_line(self) -> tuple[ReadSoFar, float]:
         """Wait until every tool has reported once more; return their records together, and when that was."""
-        seen = [len(lines) for lines in self.read_so_far()]
+        counts = [len(lines) for lines in self.read_so_far()]
 
-        def come() -> bool:
-            return all(len(lines) > n for lines, n in zip(self.read_so_far(), seen, strict=True))
+        def reported() -> bool:
+            return all(len(lines) > n for lines, n in zip(self.read_so_far(), counts, strict=True))
 
-        self.wait_for(come, "measuring", every_s=0.01)
+        self.wait_for(reported, "measuring", every_s=0.01)
         last = [lines[-1] for lines in self.read_so_far()]
         return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 

@@ -245,8 +245,8 @@ def _cannot_share(scenario: Scenario) -> str | None:
     import confluent_kafka  # few scenarios have share groups
 
     if not hasattr(confluent_kafka, "ShareConsumer"):
-        here = metadata.version(PACKAGE)
-        return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {here} is installed"
+        installed = metadata.version(PACKAGE)
+        return f"share consumers came with {PACKAGE} {SHARE_CONSUMER_SINCE}, and {installed} is installed"
     return None
 
 

@@ -214,8 +214,8 @@ class EmbeddedCluster(OwnCluster):
             return run_in_session([*map(str, tool), str(self._properties(node)), *options], FORMAT_TIMEOUT_S)
 
         try:
-            with ThreadPoolExecutor(len(self._nodes)) as each:
-                ended = list(each.map(formatted, self._nodes))
+            with ThreadPoolExecutor(len(self._nodes)) as pool:
+                ended = list(pool.map(formatted, self._nodes))
         except subprocess.TimeoutExpired as error:
             reason = f"formatting the brokers' log folders took more than {FORMAT_TIMEOUT_S} s"
             raise BrokersFailedError(reason, perhaps_late=True) from error
