@@ -53,9 +53,7 @@ class Outstanding:
             case {"no quota": client_id}:
                 self.quotas.discard(client_id)
             case {"restored": broker, "name": name}:
-                self.configs = [
-                    config for config in self.configs if (config["broker"], config["name"]) != (broker, name)
-                ]
+                self.configs = [c for c in self.configs if (c["broker"], c["name"]) != (broker, name)]
             case {"restored": _}:
                 self.configs.clear()
             case {"away": broker, "address": address, "back": back}:
@@ -81,7 +79,6 @@ class Leftover(Outstanding):
 
     @property
     def path(self) -> Path:
-        """The file of its notes."""
         return self.notes.path
 
     @property

@@ -96,6 +96,11 @@ class DescribedTarget(Described):
     def servers(self) -> tuple[str, ...]:
         return tuple(self.bootstrap.split(","))
 
+    @property
+    def user(self) -> str:
+        """The clients' user, for messages."""
+        return dict(self.client).get("sasl.username", "this client")
+
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
         """Return the access control lists that a run with these needs."""
         needed = [*PERMISSIONS, *([IN_TRANSACTIONS] if transactions else [])]

@@ -46,7 +46,6 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     def __init__(
         self, described: DescribedTarget, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
     ) -> None:
-        """See :class:`AttachedTarget`."""
         super().__init__(described, KafkaCleaner(described, note), note=note, **permitted)
         self._described = self._usable = described
         self._blind = False
@@ -89,20 +88,17 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         self._seen(admin)
         refuse_a_silent_zone(self._described, self._cluster_id)
         self._usable = servers_that_report(self._described, self._cluster_id, self._note)
+        user, prefix = self._described.user, f"{self._described.prefix}{self._run_id}"
         self._blind = not sees_all_topics(admin)
         if self._blind:
             self._note(
-                f"note: {self._user} sees no topic but those of runs: whether others are offline or under-replicated "
+                f"note: {user} sees no topic but those of runs: whether others are offline or under-replicated "
                 f"cannot be told; grant it Describe on all topics ({page('targets-security')})"
             )
         with closing(self._manifest()) as manifest:
-            check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, self._user, self._note)
+            check_permissions(admin, f"{prefix}-probe", manifest, user, self._note)
         self._settings = settings_digest(admin, self._brokers)
-        self._trial = TopicTrial(admin, f"{self._described.prefix}{self._run_id}-trial", self._manifest, self._note)
-
-    @property
-    def _user(self) -> str:
-        return dict(self._described.client).get("sasl.username", "this client")
+        self._trial = TopicTrial(admin, f"{prefix}-trial", self._manifest, self._note)
 
     def _seen(self, admin: AdminClient) -> str:
         refuse_another_number(self._described, self._brokers)
@@ -113,7 +109,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         return f"{len(self._brokers)}, Kafka {self._version}"
 
     def _may_make_topics(self, admin: AdminClient) -> str:
-        may_make(admin, f"{self._described.prefix}{self._run_id}-{uuid.uuid4().hex[:8]}", self._user)
+        may_make(admin, f"{self._described.prefix}{self._run_id}-{uuid.uuid4().hex[:8]}", self._described.user)
         return f"{self._described.prefix}* may be made, as far as can be told without making one"
 
     def is_that_of(self, cluster_id: str) -> bool:

@@ -120,7 +120,7 @@ class _Topic:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return ConfigurationError(f"{cluster} has no topic {topic}, or does not let this user describe it")
         if error.code() in DENIED:
-            user = dict(self.described.client).get("sasl.username", "this client")
+            user = self.described.user
             return ConfigurationError(
                 f"{cluster} does not let {user} read what topic {topic} is like: it needs {permission}; grant it: "
                 f"kafka-acls --add --allow-principal User:{user} --operation {permission} --topic {topic}"
@@ -130,10 +130,8 @@ class _Topic:
     def _sampled(self, begins: Offsets, ends: Offsets) -> SampledRecords:
         """Read the newest records of each partition, as many of all as the bounds allow."""
         held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
-        per_partition = math.ceil(SAMPLE_RECORDS / len(held))
-        starts = [
-            TopicPartition(self.name, number, max(begins[number], ends[number] - per_partition)) for number in held
-        ]
+        most = math.ceil(SAMPLE_RECORDS / len(held))
+        starts = [TopicPartition(self.name, number, max(begins[number], ends[number] - most)) for number in held]
         statistics: list[str] = []
         log_in = {**revealed(dict(self.described.client)), "bootstrap.servers": self.described.bootstrap}
         consumer = Consumer(

@@ -51,7 +51,7 @@ class TopicTrial:
         """`name`: prefix of each topic that is made for a trial, noted in a `manifest`."""
         self._admin, self._name, self._manifest, self._note = admin, name, manifest, note
         self._refusals: dict[TopicSpec, OfCluster | None] = {}
-        self._made, self._blind = 0, False
+        self._trials, self._blind = 0, False
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
         """Return why these brokers do not have such a topic; None when they do, or when that is not known.
@@ -78,8 +78,8 @@ class TopicTrial:
 
     def _ignored(self, topic: TopicSpec) -> OfCluster | None:
         """Create a topic with these settings, of a single partition, and return which of them are not in force."""
-        self._made += 1
-        name = f"{self._name}-{self._made}"
+        self._trials += 1
+        name = f"{self._name}-{self._trials}"
         with closing(self._manifest()) as manifest:
             manifest.plans(name)
             try:

@@ -15,7 +15,6 @@ from perfgate.systems.kafka.load.sending import Producer
 
 
 def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
-    """See the protocol."""
     _check_version(spec["client_path"])
     if share := spec.get("crowd"):
         from perfgate.systems.kafka.load.crowd import Crowd  # few loads are crowds
@@ -27,7 +26,6 @@ def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
 
 
 def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
-    """See the protocol."""
     _check_version(spec["client_path"])
     if spec["share"]:
         from perfgate.systems.kafka.load.sharing import ShareMember  # older clients have none
@@ -44,7 +42,6 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:
-    """See the protocol."""
     from perfgate.systems.kafka.client.roundtrip import connect_rtt_ms  # older clients lack what it needs
 
     return connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])

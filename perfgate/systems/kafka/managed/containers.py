@@ -256,7 +256,6 @@ class ContainersTarget(KafkaTarget[ContainersCluster]):
         return super().cannot(scenario)
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """See :func:`perfgate.host.docker_engine.check_room`."""
         docker_engine.check_room(at_a_time, self._note)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:

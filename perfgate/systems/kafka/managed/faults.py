@@ -78,11 +78,9 @@ class KafkaFaults(NodeFaults, KafkaTools):
     """Actions on nodes, and Kafka's tools next to them."""
 
     def drop_cache(self) -> float:
-        """Raise TargetError: the brokers' files are out of reach."""
         raise TargetError("the page cache of brokers in containers is not dropped")
 
     def local_share(self, topic: str, replicas: int) -> float:
-        """Raise TargetError: the brokers' files are out of reach."""
         raise TargetError("what brokers in containers have in a remote tier is not known")
 
     @abstractmethod
