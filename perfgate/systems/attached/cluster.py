@@ -114,7 +114,7 @@ class AttachedCluster(ABC):
 
     @abstractmethod
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
-        """The cluster's defect, apart from replicas that `excused` brokers miss; empty: none.
+        """The cluster's problem, apart from replicas that `excused` brokers miss; empty: none.
 
         `within_s`: for its answer; None: as long as any request may take. Raises TargetError without an answer,
         OtherClusterError when it is another cluster.
@@ -137,7 +137,7 @@ class AttachedCluster(ABC):
         """Delete the topics of the run; return what is left for a person to do."""
 
     def _unwell_before_a_fault(self) -> str:
-        """The cluster's defect before a broker is taken away; where there is none, earlier faults excuse no more."""
+        """The cluster's problem before a broker is taken away; where there is none, earlier faults excuse no more."""
         reason = self._unwell(())
         if not reason:
             self._excused = frozenset()

@@ -163,7 +163,7 @@ class CommandFaults:
     ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, empty: all.
 
-        `unwell` returns the cluster's defect, its other topics' too, before a broker is taken; `at_a_time`:
+        `unwell` returns the cluster's problem, its other topics' too, before a broker is taken; `at_a_time`:
         how many may be away; `seen`: whether the broker at an address answers a request; `session_s`: how long a broker
         may be silent, 0 where that is not known.
         """

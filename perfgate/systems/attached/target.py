@@ -122,7 +122,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Return which brokers of the start do not answer any more; empty where all do."""
 
     def _unwell_in_time(self, unwell: Callable[[], str], what: str = "their state") -> str:
-        """The cluster's defect, by `unwell`. Raises ConfigurationError when that takes too long."""
+        """The cluster's problem, by `unwell`. Raises ConfigurationError when that takes too long."""
         began = time.monotonic()
         reason = unwell()
         if (took := time.monotonic() - began) > LOOK_WITHIN_S:

@@ -146,7 +146,7 @@ def unwell(
     timeout_s: float = REQUEST_TIMEOUT_S,
     cluster_id: str = "",
 ) -> str:
-    """The defect of the cluster's partitions; empty when no more than `allowed` are under-replicated.
+    """The problem of the cluster's partitions; empty when no more than `allowed` are under-replicated.
 
     `excused`: brokers whose replicas may be missing; `cluster_id`: the cluster that it is to be, where that is known.
     Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.

@@ -39,7 +39,7 @@ def without_iam(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings for a client of confluent-kafka, which asks for a token whenever it needs that."""
+    """Return the settings for a client of confluent-kafka, which asks for tokens when it needs them."""
     if not logs_in_by_iam(settings):
         return dict(settings)
     token = tokens(settings)
