@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 DRIFT = 500e-6
-"""Seconds a second. By no more than this does the kernel change a clock's frequency (adjtimex(2), `freq`), and a
-crystal is off by a fifth of it. What moves faster steps, or is being slewed so fast that its seconds are none."""
+"""Seconds a second. The kernel changes a clock's frequency by at most this (adjtimex(2), `freq`), and a crystal is off
+by a fifth of it. A clock that moves faster has stepped, or is being slewed too fast to measure by."""
 LOOK_EVERY_S = 5.0
 
 
@@ -22,13 +23,13 @@ class Exchange:
 
     @property
     def round_trip(self) -> float:
-        """How long both messages were under way together."""
+        """Time that both messages were under way together."""
         return (self.heard - self.sent) - (self.replied - self.received)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """At moment `at` of this clock the other one is ahead by `offset`, give or take `bound`."""
+    """At moment `at` of this clock, the other clock is ahead by `offset`, give or take `bound`."""
 
     at: float
     offset: float
@@ -38,8 +39,8 @@ class Estimate:
 def estimate(exchanges: Iterable[Exchange]) -> Estimate:
     """The estimate of the exchange with the smallest round trip.
 
-    Each message takes no less than no time, and both together the round trip: the offset is off by half of that at most
-    (RFC 5905, section 8), however unequal the two are. Raises ValueError without an exchange.
+    The two messages take the round trip together, however unequally: the offset is off by at most half of it (RFC 5905,
+    section 8). Raises ValueError without an exchange.
     """
     best = min(exchanges, key=lambda exchange: exchange.round_trip)
     return Estimate(
@@ -50,7 +51,7 @@ def estimate(exchanges: Iterable[Exchange]) -> Estimate:
 
 
 def interpolated(before: Estimate, after: Estimate, at: float) -> Estimate:
-    """The estimate for a moment between two others, for a clock that drifts evenly between them."""
+    """The estimate for a moment between two estimates, for a clock that drifts evenly between them."""
     share = min(1.0, max(0.0, (at - before.at) / (after.at - before.at))) if after.at > before.at else 0.0
     return Estimate(
         at=at,
@@ -60,39 +61,39 @@ def interpolated(before: Estimate, after: Estimate, at: float) -> Estimate:
 
 
 def off_by(used: float, before: Estimate, after: Estimate) -> float:
-    """The most that the offset which was `used` from `before` until `after` can have been wrong by."""
-    return max(abs(seen.offset - used) + seen.bound for seen in (before, after))
+    """The largest possible error of the offset that was `used` from `before` until `after`."""
+    return max(abs(end.offset - used) + end.bound for end in (before, after))
 
 
-def stepped(seen: Sequence[Estimate]) -> float:
-    """The step of the clock among these estimates, which follow one another; 0.0 without one, positive ahead.
+def stepped(estimates: Sequence[Estimate]) -> float:
+    """The clock's step among these estimates, in order of time; positive ahead, 0.0 where there is none.
 
-    Each is compared with the first one and the one before it: a step is what neither the bounds of both nor DRIFT
-    explain; of several the one that is explained least.
+    Each estimate is compared with the first and the previous: a step is a change that neither both bounds nor DRIFT
+    explain; of several, the least explained.
     """
-    pairs = [pair for n in range(1, len(seen)) for pair in ((seen[0], seen[n]), (seen[n - 1], seen[n]))]
+    pairs = [pair for before, after in pairwise(estimates) for pair in ((estimates[0], after), (before, after))]
     unexplained = [(abs(b.offset - a.offset) - _explained(a, b), b.offset - a.offset) for a, b in pairs]
     most, step = max(unexplained, default=(0.0, 0.0))
     return step if most > 0 else 0.0
 
 
 class Track:
-    """One clock over a round: the estimate before it, and one every LOOK_EVERY_S since, from messages that pass."""
+    """A clock over a round: the estimate before it, and another every LOOK_EVERY_S since, from messages that pass."""
 
     def __init__(self, before: Estimate) -> None:
         self.before = before
-        self._seen, self._newest = [before], list[Exchange]()
+        self._estimates, self._newest = [before], list[Exchange]()
 
     def heard(self, exchange: Exchange) -> None:
         self._newest.append(exchange)
         if exchange.heard - self._newest[0].sent >= LOOK_EVERY_S:
             newest, self._newest = self._newest, []
-            self._seen.append(estimate(newest))
+            self._estimates.append(estimate(newest))
 
     def stepped(self, after: Estimate) -> float:
         """The step of the clock until this last estimate; see :func:`stepped`."""
         newest = self._newest
-        return stepped([*self._seen, *([estimate(newest)] if newest else []), after])
+        return stepped([*self._estimates, *([estimate(newest)] if newest else []), after])
 
 
 def _explained(a: Estimate, b: Estimate) -> float:

@@ -12,17 +12,17 @@ NAME = "kafka-perf-gate"
 
 
 def cache_dir() -> Path:
-    """The folder of what was fetched or learnt and is kept between runs: $XDG_CACHE_HOME/kafka-perf-gate."""
+    """The folder for what is fetched or learnt and kept between runs: $XDG_CACHE_HOME/kafka-perf-gate."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / NAME
 
 
 def state_dir() -> Path:
-    """The folder of what must outlast a run, but is no cache: $XDG_STATE_HOME/kafka-perf-gate."""
+    """The folder for state that must outlast a run: $XDG_STATE_HOME/kafka-perf-gate."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / NAME
 
 
 def nearest(path: Path) -> Path:
-    """Return the path, or the nearest above it that there is. Raises OSError where a folder may not be entered."""
+    """The path, or its nearest parent that exists. Raises OSError where a folder may not be entered."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The Docker engine of this machine: images that it has or pulls, and what killed runs left on it."""
+"""The Docker engine of this machine: images that it has or pulls, and leftovers of killed runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfgate.model.errors import ConfigurationError
 ENGINE_TIMEOUT_S = 8
 """For the answer to a ping."""
 OWNER = "kafka-perf-gate.owner"
-"""Label of everything that a run makes: the mark of its process."""
+"""Label of everything that a run creates: the mark of its process."""
 DockerErrors = (docker.errors.DockerException, requests.RequestException)
 
 
@@ -29,7 +29,7 @@ def words_of(error: Exception) -> str:
 
 
 def docker_engine() -> docker.DockerClient:
-    """Return the Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
+    """The Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
 
     The brokers' ports are published on the loopback of the engine's machine.
     """
@@ -60,20 +60,20 @@ def refuse_elsewhere(base_url: str) -> None:
 def check_room(needed_bytes: float, note: Callable[[str], None]) -> None:
     """Raise ConfigurationError when the engine's folder on this machine has too little room.
 
-    Leftovers of a killed run are removed before, which goes to `note`: they may fill that folder.
+    Leftovers of killed runs may fill that folder: they are removed first, and reported to `note`.
     """
     engine = docker_engine()
-    for what in remove_leftovers(engine):
-        note(f"removed {what}, left by a run that was killed")
+    for leftover in remove_leftovers(engine):
+        note(f"removed {leftover}, left by a run that was killed")
     folder = Path(engine.info().get("DockerRootDir", ""))
     if folder.is_absolute() and folder.is_dir():
         check_disk(needed_bytes, folder)
 
 
 def have_images(images: Iterable[str], say: Callable[[str], None], *, option: str) -> None:
-    """Pull the images that the engine does not have. Raises ConfigurationError for one that cannot be had.
+    """Pull the images that the engine does not have. Raises ConfigurationError where that fails.
 
-    `option`: names another image of the brokers.
+    `option`: the option that names another image of the brokers.
     """
     engine = docker_engine()
     for image in sorted({*images}):
@@ -93,8 +93,8 @@ def have_images(images: Iterable[str], say: Callable[[str], None], *, option: st
 def remove_leftovers(engine: docker.DockerClient) -> list[str]:
     """Remove containers and networks whose run is no longer alive on this machine; return their names.
 
-    Ryuk does the same within seconds where it is allowed to run: what it is removing the engine refuses to others
-    (409), and a network that its containers still have (403).
+    Ryuk does the same within seconds where it may run: the engine refuses to remove what Ryuk is removing (409), and
+    a network that still has containers (403).
     """
     removed = []
     for container in engine.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):

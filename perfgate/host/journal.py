@@ -1,9 +1,9 @@
-"""Journal of what has to be undone: noted before it is done, locked while its owner lives, undone by the next start.
+"""Journal of changes to undo: noted before they are made, locked while their owner lives, undone by the next start.
 
 A note is a line of JSON in a file of its owner; a temporary folder is a note of its own; what a container engine keeps
-has a label with a mark of its owner. The owner holds a lock (flock) on file or folder, which the kernel releases
+is labelled with a mark of its owner. The owner holds a lock (flock) on file or folder, which the kernel releases
 however the owner ends. The next start undoes what it can lock, holds that lock meanwhile, and removes the note last: so
-nothing is undone while its owner lives, nor by two processes at once, and what was not undone is still noted.
+nothing is undone while its owner lives, nor by two processes at once, and what was not undone stays noted.
 
 `perfgate.host.guard` and `perfgate.load.boot` clean up by themselves: they run without this package.
 """
@@ -37,7 +37,7 @@ PREFIX = "kafka-perf-gate-agent-"
 
 
 class Machine(NamedTuple):
-    """Where an owner was: name of the host, numbers of the machine, of its kernel's start, and of the file's mount."""
+    """An owner's place: the host's name, ids of the machine, of its kernel's boot, and of the file's mount."""
 
     host: str
     number: str
@@ -46,14 +46,14 @@ class Machine(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> Machine:
-        """The machine that a journal's first note names; what it does not name is not known."""
+        """The machine that a journal's first note names; fields that it lacks are empty."""
         return cls(*(str(entry.get(name, "")) for name in cls._fields))
 
     def locks_count(self, here: Machine) -> bool:
         """Whether this machine's locks are seen from `here`, so that an owner there without its lock has ended.
 
-        A lock of another machine may not be seen here. A container that has the folder is on the machine whose kernel
-        it shares; a machine that was started again since is known by its name and number.
+        Another machine's lock may not be seen here. A container that has the folder is on the machine whose kernel it
+        shares; a machine that was started again since is known by its name and number.
         """
         if self.boot == here.boot != "":
             return self.device == here.device  # through another mount a lock may not be seen
@@ -61,7 +61,7 @@ class Machine(NamedTuple):
 
 
 def this_machine(mount: int) -> Machine:
-    """Where this process is and reads a file through a mount (`st_dev`); empty is what is not known."""
+    """The place of this process, for a file on a mount (`st_dev`); unknown fields are empty."""
     return Machine(os.uname().nodename, _text_of(MACHINE_ID), _text_of(BOOT_ID), str(mount))
 
 
@@ -76,7 +76,7 @@ class Journal:
     """The notes of this process, in a new file that is visible once it is locked and has its first note."""
 
     def __init__(self, folder: Path, name: str, suffix: str, first: Entry) -> None:
-        """`first` says whose notes these are; the machine is added.
+        """`first`: the note that names the owner; the machine is added.
 
         Raises ConfigurationError when the folder is not this user's alone, or does not work; TargetError as `note`.
         """
@@ -92,7 +92,7 @@ class Journal:
             unless_noted.pop_all()
 
     def note(self, entry: Entry) -> None:
-        """Have one more note on the disk. Raises TargetError where that fails: then nothing may be done."""
+        """Write another note to the disk. Raises TargetError where that fails: then nothing may be done."""
         try:
             self.file.write(json.dumps(entry) + "\n")
             self.file.flush()
@@ -104,9 +104,9 @@ class Journal:
             ) from error
 
     def close(self, *, undone: bool) -> str:
-        """Release the lock. `undone`: nothing is left to undo, so that the notes are removed first.
+        """Release the lock. `undone`: nothing is left to undo, so the notes are removed first.
 
-        Return what a person has to know where that fails; empty where it does not.
+        Returns a message for a person where that fails; empty where it does not.
         """
         stays = ""
         if undone and not self.file.closed:
@@ -117,13 +117,13 @@ class Journal:
                     f"all is put back, but the notes of it cannot be removed ({error.strerror or error}): remove "
                     f"{self.path} once that works; the next start would put back once more"
                 )
-        with suppress(OSError):  # a full disk: what could not be noted was not done, or is done with
+        with suppress(OSError):  # a full disk: what could not be noted was not done, or needs no note any more
             self.file.close()
         return stays
 
 
 def _new_file(folder: Path, name: str, suffix: str) -> tuple[Path, Path, TextIO]:
-    """A path that is free, and a new file that is to be there: what an earlier journal of the name has left stays."""
+    """A free path, the file to be renamed to it, and that file open: an earlier journal of this name stays."""
     for number in itertools.count():
         path = folder / f"{name}{f'.{number}' if number else ''}{suffix}"
         part = path.with_name(path.name + PART)
@@ -135,7 +135,7 @@ def _new_file(folder: Path, name: str, suffix: str) -> tuple[Path, Path, TextIO]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notes:
-    """What an owner that is gone has noted. `noted_at`: when it did last, in s since the epoch."""
+    """The notes of an owner that is gone. `noted_at`: time of the last one, in s since the epoch."""
 
     path: Path
     entries: tuple[Entry, ...]
@@ -144,7 +144,7 @@ class Notes:
     """Where they are read."""
 
     def add(self, entry: Entry) -> None:
-        """Note more: that something is undone. Lost on a full disk, so that it is undone once more."""
+        """Note that something is undone. Lost on a full disk: then it is undone once more."""
         with suppress(OSError), self.path.open("a") as file:
             file.write("\n" + json.dumps(entry) + "\n")  # the last line may have been cut off
 
@@ -154,17 +154,17 @@ class Notes:
 
 
 def journals(folder: Path, suffix: str) -> list[Path]:
-    """Every journal in the folder, of living owners too. Raises ConfigurationError for a folder not to be trusted."""
+    """All journals in the folder, of living owners too. Raises ConfigurationError for a folder not to be trusted."""
     own_folder(folder)
     return sorted(folder.glob(f"*{suffix}"))
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[Notes | None]:
-    """Lock and read a journal for the time of the context, in which this process alone may undo what it says.
+    """Lock and read a journal while the context is open: this process alone may then undo its notes.
 
     None while its owner lives or another process undoes it, once that is done, and for a link. A line that was cut off
-    does not count. Raises ConfigurationError when the folder does not work.
+    is skipped. Raises ConfigurationError when the folder does not work.
     """
     with ExitStack() as stack:
         notes = None
@@ -195,7 +195,7 @@ def locked(file: int | TextIO) -> bool:
 
 
 def lock_of(folder: Path, name: str) -> TextIO | None:
-    """An open file of this name that one process at a time has until it is closed; None where another one has it.
+    """An open file of this name, locked by this process until it is closed; None where another process has locked it.
 
     Raises ConfigurationError when the folder is not this user's alone, or does not work.
     """
@@ -209,7 +209,7 @@ def lock_of(folder: Path, name: str) -> TextIO | None:
 
 
 def own_folder(folder: Path) -> None:
-    """Make the folder, or make sure that no other user could have written there. Raises ConfigurationError."""
+    """Create the folder, or make sure that no other user could have written there. Raises ConfigurationError."""
     with a_folder_that_works(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
@@ -224,7 +224,7 @@ def own_folder(folder: Path) -> None:
 
 @contextmanager
 def a_folder_that_works(folder: Path) -> Iterator[None]:
-    """Turn what the folder's file system refuses into a ConfigurationError."""
+    """Turn errors of the folder's file system into a ConfigurationError."""
     try:
         yield
     except OSError as error:
@@ -238,23 +238,23 @@ class LockedFolder:
     """A new folder in the folder for temporary files (TMPDIR), locked by this process until it ends."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
-        """Raises OSError when there is no room for it, say."""
+        """Raises OSError when it cannot be created, on a full disk, say."""
         self._lock: int | None = None
         while self._lock is None:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
-            self._lock = self._locked()
+            self._lock = self._acquired()
 
-    def _locked(self) -> int | None:
-        """The lock; None where another process has taken the new folder for left over."""
+    def _acquired(self) -> int | None:
+        """The lock; None where another process has taken the new folder for a leftover."""
         try:
             lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             return None
         try:
-            mine = locked(lock)
-        except OSError:  # a file system without locks: no other process gets one either
-            mine = True
-        if mine and self.path.exists():
+            held = locked(lock)
+        except OSError:  # a file system without locks: no other process gets a lock either
+            held = True
+        if held and self.path.exists():
             return lock
         os.close(lock)
         return None
@@ -267,7 +267,7 @@ class LockedFolder:
 
 
 def delete_left_over(prefix: str = PREFIX) -> None:
-    """Delete this user's folders whose process has ended. Raises OSError without a folder for temporary files."""
+    """Delete folders of this user's ended processes. Raises OSError without a folder for temporary files."""
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):  # another process deletes it too
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -279,13 +279,13 @@ def delete_left_over(prefix: str = PREFIX) -> None:
 
 
 def mark_of_this_process() -> str:
-    """A mark that no later process can have: pid@start@host@namespace of the pid."""
+    """A mark unique to this process: pid@start@host@namespace of the pid."""
     process = psutil.Process()
     return f"{process.pid}@{process.create_time():.2f}@{os.uname().nodename}@{PID_NAMESPACE.readlink()}"
 
 
 def is_alive(mark: str) -> bool:
-    """Whether the marked process lives; one of another machine or container counts as alive: it cannot be seen here."""
+    """Whether the marked process lives, or may live: those of another machine or container cannot be seen."""
     pid, started, *place = mark.split("@")
     if place != [os.uname().nodename, str(PID_NAMESPACE.readlink())]:
         return True
@@ -293,7 +293,7 @@ def is_alive(mark: str) -> bool:
 
 
 def process_of(pid: int, started: float) -> psutil.Process | None:
-    """The process of this id that started then (s since the epoch); None when it has ended: ids are used again."""
+    """The process of this id and start (s since the epoch); None when it has ended: ids are used again."""
     try:
         process = psutil.Process(pid)
         return process if abs(process.create_time() - started) < 1 else None

@@ -1,4 +1,4 @@
-"""Use of this machine between two looks, as a whole and by some processes; and a bound on what a process may use."""
+"""Use of this machine between two readings of its counters, whole and by some processes; a bound on a process's CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SNMP = Path("/proc/net/snmp")
 CGROUPS = Path("/sys/fs/cgroup")
 GROUPS = (CGROUPS, CGROUPS / "cpu")
-"""Where control groups are, of version 2 or 1; inside a container its own one is there."""
+"""Folders of control groups of version 2 and 1; inside a container its own group is there."""
 OF_THIS_PROCESS = Path("/proc/self/cgroup")
 LOOPBACK = "lo"
 PERIOD_US = 20_000
@@ -34,7 +34,7 @@ class Look:
     """Counters since the machine started, read at `at` (s, monotonic).
 
     `cores`: busy s of each processor. `bytes_`: sent and received by each interface. `segments`: TCP segments sent, and
-    sent again. `periods`: of the quota of this container, and those of them in which it held the container back.
+    retransmitted. `periods`: of this container's CPU quota, and those of them in which it was throttled.
     """
 
     at: float
@@ -46,7 +46,7 @@ class Look:
 
 @cache
 def boot_id() -> str:
-    """What all namespaces and containers of one running kernel have in common."""
+    """Id of the running kernel, the same in all its namespaces and containers."""
     return BOOT_ID.read_text().strip() if BOOT_ID.exists() else platform.node()
 
 
@@ -58,12 +58,12 @@ def look() -> Look:
         cores=[_busy(times) for times in psutil.cpu_times(percpu=True)],
         bytes_={name: (io.bytes_sent, io.bytes_recv) for name, io in psutil.net_io_counters(pernic=True).items()},
         segments=segments_of(SNMP.read_text()) if SNMP.exists() else (0, 0),
-        periods=(sum(every for every, _ in periods), sum(held for _, held in periods)),
+        periods=(sum(all_ for all_, _ in periods), sum(throttled for _, throttled in periods)),
     )
 
 
 def periods_of_groups() -> list[tuple[int, int]]:
-    """Periods so far, and those that held this process back, of its control group and of each above it.
+    """Quota periods so far, and those that throttled this process, of its control group and each above it.
 
     Groups without a quota count none.
     """
@@ -86,12 +86,12 @@ def _cpu_stats() -> tuple[Path, ...]:
 
 
 def speeds() -> dict[str, float]:
-    """The speed of each interface that states one, in bytes/s in each direction."""
+    """Speeds of the interfaces that state them, in bytes/s in each direction."""
     return {name: stats.speed * 1e6 / 8 for name, stats in psutil.net_if_stats().items() if stats.speed > 0}
 
 
 def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool) -> MachineUse:
-    """What the machine did between two looks; `speed`: of its interfaces, in bytes/s."""
+    """The machine's use between two looks; `speed`: of its interfaces, in bytes/s."""
     seconds = after.at - before.at
     cores = [(now - then) / seconds for then, now in zip(before.cores, after.cores, strict=True)]
     rates = {
@@ -118,7 +118,7 @@ def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool
 
 
 def segments_of(snmp: str) -> tuple[int, int]:
-    """TCP segments sent, and sent again, of a /proc/net/snmp; the first do not hold the second.
+    """TCP segments sent, without retransmissions, and retransmitted, of a /proc/net/snmp.
 
     RFC 1213: tcpOutSegs, tcpRetransSegs.
     """
@@ -128,19 +128,19 @@ def segments_of(snmp: str) -> tuple[int, int]:
 
 
 def periods_of(stat: str) -> tuple[int, int]:
-    """Periods of a quota, and those in which it held its group back, of a cpu.stat."""
+    """Periods of a quota, and those in which it throttled its group, of a cpu.stat."""
     counters = dict(line.split() for line in stat.splitlines())
     return int(counters.get("nr_periods", 0)), int(counters.get("nr_throttled", 0))
 
 
 def _busy(times: Any) -> float:
-    """All time but the idle. What a hypervisor stole was wanted; guests are counted in user and nice already."""
+    """All time but the idle, in s. Stolen time was wanted, and counts; guests are counted in user and nice already."""
     idle = times.idle + getattr(times, "iowait", 0.0)
     return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
 
 
 class Usage:
-    """CPU and memory of some processes, and of the busiest of their threads; two looks make a span."""
+    """CPU and memory of some processes, and of their busiest thread, between two looks."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._processes = [psutil.Process(pid) for pid in pids]
@@ -149,7 +149,7 @@ class Usage:
 
     @property
     def looks(self) -> int:
-        """How often the counters have been read."""
+        """Number of times that the counters have been read."""
         return len(self._looks)
 
     def look(self) -> None:
@@ -178,12 +178,12 @@ def limit_cpu(pid: int, cores: float) -> Path:
 
     The folder has to be removed once the process has ended. Raises ConfigurationError where the suite may set no bound.
     """
-    is_first = (CGROUPS / "cpu" / "cpu.shares").exists()
-    folder = (CGROUPS / "cpu" if is_first else CGROUPS) / f"kafka-perf-gate-{secrets.token_hex(6)}"
+    version_1 = (CGROUPS / "cpu" / "cpu.shares").exists()
+    folder = (CGROUPS / "cpu" if version_1 else CGROUPS) / f"kafka-perf-gate-{secrets.token_hex(6)}"
     quota = max(1000, round(cores * PERIOD_US))
     try:
         folder.mkdir()
-        if is_first:
+        if version_1:
             (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
             (folder / "cpu.cfs_quota_us").write_text(str(quota))
         else:

@@ -17,9 +17,9 @@ from perfgate.model.secret import Secret
 
 FETCH_TIMEOUT_S = 60
 RELEASED = re.compile(r"\d+(\.\d+)*([.-](Final|GA|RELEASE|jre|android|alpha\d*|beta\d*))?")
-"""Public releases; the versions of forks and snapshots say more."""
+"""Versions of public releases; those of forks and snapshots have other parts."""
 VARIABLE = "KAFKA_PERF_GATE_MAVEN"
-"""The address of a mirror of Maven Central; comes before that of settings.xml."""
+"""Environment variable with the address of a mirror of Maven Central; it overrides settings.xml."""
 OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
 PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
@@ -42,9 +42,9 @@ def digest(path: Path, algorithm: str) -> str:
 
 
 def published_sha1(group: str, artifact: str, version: str, classifier: str, url: str) -> str:
-    """Return the SHA-1 that the repository at `url` publishes for a jar; empty for a local build that it does not have.
+    """The SHA-1 that the repository at `url` publishes for a jar; empty for a local build that it does not have.
 
-    Raises ConfigurationError when it cannot be had.
+    Raises ConfigurationError when it cannot be fetched.
     """
     import requests  # as jgo does, and only when jars are new
 
@@ -69,9 +69,9 @@ class Mirror:
 
 
 def mirror() -> Mirror | None:
-    """Return the mirror of Maven Central in VARIABLE or in Maven's settings.xml; None where none is stated.
+    """The mirror of Maven Central in VARIABLE or in Maven's settings.xml; None where none is stated.
 
-    Raises ConfigurationError for one that cannot be used.
+    Raises ConfigurationError where it cannot be used.
     """
     if stated := os.environ.get(VARIABLE, ""):
         return Mirror(_checked(stated, VARIABLE))
@@ -82,10 +82,10 @@ def mirror() -> Mirror | None:
         settings = ElementTree.fromstring(re.sub(r'\sxmlns="[^"]*"', "", path.read_text(), count=1))  # noqa: S314 - the user's own file
     except (OSError, ElementTree.ParseError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
-    for one in settings.iterfind("mirrors/mirror"):
-        if _mirrors_central((one.findtext("mirrorOf") or "").strip()):
-            url = _checked(_value(path, one.findtext("url")), f"{path}: the mirror's url")
-            return Mirror(url, *_login(path, settings, (one.findtext("id") or "").strip()))
+    for element in settings.iterfind("mirrors/mirror"):
+        if _mirrors_central((element.findtext("mirrorOf") or "").strip()):
+            url = _checked(_value(path, element.findtext("url")), f"{path}: the mirror's url")
+            return Mirror(url, *_login(path, settings, (element.findtext("id") or "").strip()))
     return None
 
 
@@ -108,10 +108,11 @@ def _login(path: Path, settings: ElementTree.Element, name: str) -> tuple[str, s
 
 
 def _value(path: Path, text: str | None) -> str:
-    def of_environment(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise ConfigurationError(f"{path}: the environment variable {found[1]} is not set")
-        return os.environ[found[1]]
+    def of_environment(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        if name not in os.environ:
+            raise ConfigurationError(f"{path}: the environment variable {name} is not set")
+        return os.environ[name]
 
     return PLACEHOLDER.sub(of_environment, (text or "").strip())
 
@@ -127,28 +128,28 @@ def _checked(url: str, where: str) -> str:
 
 @contextmanager
 def repository() -> Iterator[str]:
-    """Give the repository's address; while open, requests to a mirror that needs it are made with its log-in.
+    """The repository's address; while the context is open, requests to a mirror with a log-in use it.
 
-    The log-in goes into a netrc file in memory, of which a killed run leaves nothing: an address with a password in it
-    would be cached, and shown in errors.
+    The log-in goes into a netrc file in memory, which a killed run does not leave behind: an address with a password
+    in it would be cached, and shown in errors.
     """
     from jgo.constants import MAVEN_CENTRAL_URL
 
-    found = mirror()
-    if found is None or not found.username:
-        yield found.url if found else MAVEN_CENTRAL_URL
+    chosen = mirror()
+    if chosen is None or not chosen.username:
+        yield chosen.url if chosen else MAVEN_CENTRAL_URL
         return
-    Secret(found.password)
+    Secret(chosen.password)
     before = os.environ.get("NETRC")
     usual = Path(before) if before else Path.home() / ".netrc"
     with os.fdopen(os.memfd_create("netrc"), "w") as file:
-        username, password = (re.sub(r'([\s"\\])', r"\\\1", text) for text in (found.username, found.password))
-        file.write(f"machine {urlsplit(found.url).hostname} login {username} password {password}\n")
+        username, password = (re.sub(r'([\s"\\])', r"\\\1", text) for text in (chosen.username, chosen.password))
+        file.write(f"machine {urlsplit(chosen.url).hostname} login {username} password {password}\n")
         file.write(usual.read_text() if usual.is_file() else "")
         file.flush()
         os.environ["NETRC"] = f"/proc/self/fd/{file.fileno()}"
         try:
-            yield found.url
+            yield chosen.url
         finally:
             if before is None:
                 del os.environ["NETRC"]

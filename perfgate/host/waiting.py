@@ -16,8 +16,8 @@ SILENCE_S = 30.0
 """Brokers that log nothing new and answer nothing new for this long have stopped starting. The longest pause of six
 nodes in their first two minutes was 8 s, with 40 % of two cores that others used too."""
 HANG_S = 300.0
-"""Brokers that log but never become ready are given up after this time. Three of them take 6 s on a quiet machine of
-two cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
+"""Brokers that log but never become ready are given up after this time. Three brokers take 6 s on a quiet machine
+of two cores and 13.5 s on a slower machine, more than 30 s there with three controllers."""
 LOOK_AT_LOGS_EVERY_S = 1.0
 ASK_EVERY_S = 0.1
 LOG_LINE = 300
@@ -44,10 +44,10 @@ def poll_until(
     check: Callable[[], object] = lambda: None,
     error: Callable[[str], Exception] = TargetError,
 ) -> Ready:
-    """Return what `ask` returns once it raises none of `not_yet`.
+    """Call `ask` until it raises none of `not_yet`, and return its result.
 
-    After `within_s` raises `error`, made of the `failure` in words and the last answer, which is its cause. `check` is
-    called after each answer that is not yet the right one: what it raises ends the wait.
+    After `within_s` raises `error` with the `failure` in words and the last exception, which is its cause. `check` is
+    called after each failed attempt: what it raises ends the wait.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -68,24 +68,24 @@ def wait_while_it_progresses(
     now: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until nothing is `missing` any more (it returns what is, in words).
+    """Wait until `missing`, which describes what is missing, returns an empty text.
 
-    Another answer and a log that grew are progress. Raises TimeoutError with the last of it after SILENCE_S without
+    A new answer and a log that grew are progress. Raises TimeoutError, with the last progress, after SILENCE_S without
     any, or HANG_S in all; and whatever `check` raises, at once.
     """
     begin = progressed = looked = now()
-    seen, answer, progress = logged(), "no answer yet", "none"
+    log, answer, progress = logged(), "no answer yet", "none"
     while True:
         check()
-        found = missing()
-        if not found:
+        latest_answer = missing()
+        if not latest_answer:
             return
-        if found != answer:
-            answer, progressed, progress = found, now(), "another answer"
+        if latest_answer != answer:
+            answer, progressed, progress = latest_answer, now(), "another answer"
         if now() - looked >= LOOK_AT_LOGS_EVERY_S:
-            looked, latest = now(), logged()
-            if latest != seen:
-                seen, progressed, progress = latest, now(), "new log lines"
+            looked, latest_log = now(), logged()
+            if latest_log != log:
+                log, progressed, progress = latest_log, now(), "new log lines"
         waited, silent = now() - begin, now() - progressed
         if silent >= SILENCE_S or waited >= HANG_S:
             bound = f"no progress for {silent:.0f} s" if silent >= SILENCE_S else f"the bound is {HANG_S:.0f} s"
@@ -96,7 +96,7 @@ def wait_while_it_progresses(
 
 
 def tail_of(log: Path, lines: int) -> str:
-    """Return the last lines of a log, each of at most LOG_LINE characters."""
+    """The last lines of a log, each of at most LOG_LINE characters."""
     if not log.exists():
         return "(no log yet)"
     return "\n".join(line[:LOG_LINE] for line in log.read_text(errors="replace").splitlines()[-lines:])
