@@ -22,20 +22,20 @@ from perfgate.model.load import LoadError
 from perfgate.model.measured import MachineUse, TimeService
 
 SILENT_S = 8.0
-"""The run asks for messages several times a second; one that has not within this time is gone."""
+"""The run asks for messages several times a second; after this time without a request it is gone."""
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("confluent-kafka", "distributed", "hdrhistogram", "numpy", "psutil")
-"""What has to be of one version on all hosts."""
+"""Packages that must have the same version on all hosts."""
 
 
 @cache
 def fingerprint() -> str:
-    """What two hosts must have in common: the version of Python, and the text of this package."""
+    """The version of Python and a digest of this package, which must be the same on all hosts."""
     return boot.fingerprint(PACKAGE, platform.python_version())
 
 
 def versions() -> str:
-    """The same with the packages that generators are made of."""
+    """The fingerprint, and the versions of PACKAGES."""
     return ", ".join([fingerprint(), *(f"{name} {version}" for name, version in packages().items())])
 
 
@@ -44,13 +44,13 @@ def packages() -> dict[str, str]:
 
 
 class Agent:
-    """The end of a host that the run talks with. A Dask actor: its coroutines run in the worker's event loop."""
+    """A host's side of the connection to the run. A Dask actor: its coroutines run in the worker's event loop."""
 
     def __init__(self) -> None:
         self._processes: Mapping[str, LocalProcess] = {}
-        self._said: list[tuple[str, Message | None]] = []
-        self._something = asyncio.Event()
-        self._asked = 0.0
+        self._messages: list[tuple[str, Message | None]] = []
+        self._arrived = asyncio.Event()
+        self._asked_at = 0.0
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[MachineUse | None] | None = None
         self._timing: asyncio.Task[TimeService | None] | None = None
@@ -63,24 +63,24 @@ class Agent:
         return versions()
 
     async def clock(self) -> tuple[float, float]:
-        """When this request was received, and when it was answered."""
+        """Times at which this request was received and answered."""
         return self.now(), self.now()
 
     async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
-        """Start a process for each spec; what an earlier round left is ended first.
+        """Start a process for each spec; those of an earlier round are ended first.
 
         Journals (`history`) go into a folder of this agent's. Raises LoadError; nothing that was started is left then.
         """
         await self.end()
-        loop, said, something = asyncio.get_running_loop(), list[tuple[str, Message | None]](), asyncio.Event()
-        self._said, self._something = said, something
+        loop, messages, arrived = asyncio.get_running_loop(), list[tuple[str, Message | None]](), asyncio.Event()
+        self._messages, self._arrived = messages, arrived
 
         def heard(name: str, message: Message | None) -> None:
-            said.append((name, message))
+            messages.append((name, message))
             if message is None or message["event"] != "progress":  # that comes ten times a second, and may wait
-                loop.call_soon_threadsafe(something.set)
+                loop.call_soon_threadsafe(arrived.set)
 
-        self._asked = time.monotonic()
+        self._asked_at = time.monotonic()
         try:
             await asyncio.to_thread(delete_left_over)
             self._processes = LocalTransport(worker).start(self._with_folder(specs), heard)
@@ -93,26 +93,26 @@ class Agent:
         self._watching = loop.create_task(self._watch())
 
     async def listen(self, patience_s: float) -> tuple[float, float, Sequence[tuple[str, Message | None]]]:
-        """Return what the processes have said since the last call, as soon as it is more than their progress.
+        """Times at which this request was received and answered, and the processes' messages since the last call.
 
-        Before it, when this request was received and when it was answered: each call is an exchange of clocks. Raises
-        LookupError when no process was started: this agent is not the one that was given them.
+        It is answered as soon as there is more than progress; each call is an exchange of clocks, too. Raises
+        LookupError when this agent has started no process: the agent that had is gone.
         """
         if not self._processes:
             raise LookupError(
                 "its agent has no generator process: it was started anew, or ended them for want of a run"
             )
-        received, self._asked = self.now(), time.monotonic()
+        received, self._asked_at = self.now(), time.monotonic()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._something.wait(), patience_s)
-        self._something.clear()
-        count = len(self._said)
-        taken = self._said[:count]
-        del self._said[:count]
+            await asyncio.wait_for(self._arrived.wait(), patience_s)
+        self._arrived.clear()
+        count = len(self._messages)
+        taken = self._messages[:count]
+        del self._messages[:count]
         return received, self.now(), taken
 
     async def post(self, name: str, message: Mapping[str, object]) -> None:
-        """Pass a message on to one process, if it is there yet. The machine's use in its window is measured here."""
+        """Pass a message on to a process, if it still exists. The machine's use in the message's window is measured."""
         if name in self._processes:
             self._processes[name].post(message)
         if "window" in message and self._measuring is None:
@@ -122,7 +122,7 @@ class Agent:
             self._timing = loop.create_task(asyncio.to_thread(time_service))  # before the window: it costs a process
 
     async def machine(self, run_boot_id: str) -> MachineUse | None:
-        """What this machine did in the window, once that has closed; None where that cannot be measured.
+        """This machine's use in the window, once that has closed; None where it cannot be measured.
 
         `run_boot_id`: of the machine that the run is on.
         """
@@ -130,7 +130,7 @@ class Agent:
         return machine and replace(machine, with_run=run_boot_id == boot_id())
 
     async def time_service(self) -> TimeService | None:
-        """What chrony said of this host's wall clock when the window became known; None where nothing did."""
+        """The state of this host's wall clock when the window became known; None where chrony did not answer."""
         return await self._timing if self._timing else None
 
     async def written(self) -> Mapping[str, int]:
@@ -138,7 +138,7 @@ class Agent:
         return {} if self._folder is None else await asyncio.to_thread(_sizes, self._folder.path)
 
     async def read(self, name: str, begin: int, count: int) -> bytes:
-        """`count` bytes of a journal from the byte `begin` on, or what there is. Raises LoadError."""
+        """At most `count` bytes of a journal, from the byte `begin` on. Raises LoadError."""
         if self._folder is None or Path(name).name != name:
             raise LoadError(f"it has no journal {name}")
         try:
@@ -155,7 +155,7 @@ class Agent:
         return await asyncio.to_thread(self._processes[name].obituary)
 
     async def end(self) -> None:
-        """End every process, and delete what they have written."""
+        """End every process, and delete the journals."""
         for task in (self._watching, self._measuring, self._timing):
             if task:
                 task.cancel()
@@ -170,7 +170,7 @@ class Agent:
             await asyncio.to_thread(folder.delete)
 
     def _with_folder(self, specs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
-        """The specs with this agent's own folder where they name one of the machine of the run."""
+        """The specs, with this agent's own folder in place of a folder of the run's machine."""
         if not any(spec.get("history") for spec in specs.values()):
             return specs
         self._folder = LockedFolder()
@@ -187,7 +187,7 @@ class Agent:
             return None
 
     async def _watch(self) -> None:
-        while time.monotonic() - self._asked < SILENT_S:
+        while time.monotonic() - self._asked_at < SILENT_S:
             await asyncio.sleep(1)
         await self._end_processes()
 

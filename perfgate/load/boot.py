@@ -1,8 +1,8 @@
-"""The first program of a run on a load host: checks what is there, installs it where asked, and becomes the agent.
+"""The first program of a run on a load host: checks the versions, installs them where asked, becomes the agent.
 
 It is sent over the standard input of a bare Python (3.11 or newer) and knows the standard library alone. Input and
-output are JSON lines; those of the output begin with MARK, because a login shell may print lines of its own. What goes
-wrong is said in one line, as {"event": "failed", "reason": ...}.
+output are JSON lines; those of the output begin with MARK, because a login shell may print lines of its own. An error
+is reported in a single line, as {"event": "failed", "reason": ...}.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MARK = "perfgate "
 INSTALL_S = 900.0
 LOCK = "requirements-agent.lock"
 UNUSED_S, UNFINISHED_S = 14 * 86400.0, 86400.0
-"""An installation that no run has used for this long is deleted; what a killed one has left, sooner."""
-MADE = re.compile(r"[0-9a-f]{16}-[^.]+(\..+)?")
-"""A folder that was made here; with a "." in its name, one that is not whole, or no longer."""
+"""An installation that no run has used for this long is deleted; an unfinished one, sooner."""
+INSTALLATION = re.compile(r"[0-9a-f]{16}-[^.]+(\..+)?")
+"""Name of an installation's folder; with a "." it is unfinished, or being deleted."""
 
 
 class Refused(Exception):
@@ -87,10 +87,10 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
-    mine = platform.python_version()
-    if mine != asked["python"]:
+    here = platform.python_version()
+    if here != asked["python"]:
         raise Refused(
-            f"{sys.executable} is Python {mine}, and this machine has {asked['python']}: name the same by python = ..."
+            f"{sys.executable} is Python {here}, and this machine has {asked['python']}: name the same by python = ..."
         )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-perf-gate" / "hosts"
     place = cache / f"{asked['key']}-{platform.machine()}"
@@ -113,15 +113,15 @@ def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
 
 
 def hold(place: Path) -> bool:
-    """Keep others from deleting this folder as long as this process lives, whatever program it becomes.
+    """Keep others from deleting this folder while this process lives, also after exec.
 
-    Return whether it is there, and whole.
+    Return whether it exists and is complete.
     """
     try:
         lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
-    fcntl.flock(lock, fcntl.LOCK_SH)  # one that is being deleted is gone then
+    fcntl.flock(lock, fcntl.LOCK_SH)  # a folder that is being deleted is gone then
     if not (place / "complete").exists():
         os.close(lock)
         return False
@@ -130,25 +130,26 @@ def hold(place: Path) -> bool:
 
 
 def prune(cache: Path, own: Path) -> None:
-    """Delete the folders of other versions that no agent uses, and that none has used for UNUSED_S."""
+    """Delete installations of other versions that no agent uses or has used for UNUSED_S."""
     for path in cache.iterdir():
         with contextlib.suppress(OSError):  # another run deletes it too; or it stays
-            if path != own and MADE.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and _unused(path):
+            installation = INSTALLATION.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+            if path != own and installation and _expired(path):
                 _delete(path)
 
 
-def _unused(path: Path) -> bool:
+def _expired(path: Path) -> bool:
     complete = path / "complete"
-    long_s = UNUSED_S if complete.exists() and "." not in path.name else UNFINISHED_S
-    return time.time() - (complete if complete.exists() else path).stat().st_mtime > long_s
+    limit_s = UNUSED_S if complete.exists() and "." not in path.name else UNFINISHED_S
+    return time.time() - (complete if complete.exists() else path).stat().st_mtime > limit_s
 
 
 def _delete(path: Path) -> None:
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _unused(path) and not _somebody_in(path):
-            # First out of the way: a run that looks for it makes it anew, and what is left of it is no installation.
+        if _expired(path) and not _has_process(path):
+            # Renamed first: a run that looks for it installs it anew, and the rest of it is no installation.
             gone = path.with_name(f"{path.name.partition('.')[0]}.gone-{os.getpid()}")
             path.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
@@ -156,7 +157,7 @@ def _delete(path: Path) -> None:
         os.close(lock)
 
 
-def _somebody_in(path: Path) -> bool:
+def _has_process(path: Path) -> bool:
     """Whether a process of this user works in the folder: agents of older versions hold no lock."""
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):  # of another user, or gone
@@ -166,7 +167,7 @@ def _somebody_in(path: Path) -> bool:
 
 
 def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
-    """Make the folder next to its place, and rename it once it is whole: others may be doing the same."""
+    """Install into a folder next to the place, and rename it once it is complete: others may be doing the same."""
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
@@ -186,7 +187,7 @@ def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
 
 
 def _run(command: list[str], doing: str) -> None:
-    """Run a command to its end; the run says nothing meanwhile, so that whatever can be read is its end."""
+    """Run a command to its end; the run writes nothing meanwhile, so that readable input means its end."""
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed)
         deadline = time.monotonic() + INSTALL_S

@@ -1,4 +1,4 @@
-"""One consumer client: reads what it is given as its load says, and has each record checked and counted."""
+"""A consumer client: reads as its load says, and has each record checked and counted."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from perfgate.model import Sizes
 from perfgate.model.histogram import LatencyRecorder
 
 CRC_EVERY = 64
-"""Of each such number of records one body's CRC is compared; the header of each is checked."""
+"""Each record's header is checked, and of every CRC_EVERY-th record the body's CRC, too."""
 
 New = Callable[[Numbers, Numbers, Numbers, Numbers], int]
-"""Takes producer, partition, offset and sequence of records; returns how many of them come for the first time."""
+"""Takes producer, partition, offset and sequence of records; returns how many of them are new."""
 PATIENCE_S = 0.05
 GROUP_TIMEOUT_S = 30
 POLLS_WITHIN_S = 1.0
-"""One that pauses does so for work that lasts longer, and goes on polling meanwhile."""
+"""A consumer that pauses does so for work that lasts longer, and goes on polling meanwhile."""
 
 
 class Receipts:
-    """Counts one client's records, and journals each where the spec asks for it."""
+    """Counts a client's records, and journals each where the spec asks for it."""
 
     def __init__(self, spec: Mapping[str, Any], number: int, window: Window, new: New) -> None:
         self._window, self._new = window, new
         self._run, self._producers = spec["run"], spec["producers"]
         self.ahead: float = spec.get("ahead_s", 0.0)
-        """How far this host's clock is ahead of the run's, on which records bear their time."""
+        """Time by which this host's clock is ahead of the run's, which records are stamped by, in s."""
         history = spec.get("history")
         self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
         self._until_crc = 0
         self._sizes = Sizes(**spec["sizes"]) if spec.get("sizes") else None
         self._lengths: dict[int, Numbers] = {}
-        """Of each producer those of its rows, where records differ in length."""
+        """Lengths of each producer's rows, where records differ in length."""
         self.read = self.received = self.foreign = self.corrupt = 0
         self.received_in_window = self.received_bytes_in_window = 0
         self.latency = LatencyRecorder()
@@ -60,9 +60,9 @@ class Receipts:
         body: Callable[[int], bytes],
         heard: Moments,
     ) -> None:
-        """Take in records that have a header at least, in the order in which they were read.
+        """Count records that have at least a header, in the order in which they were read.
 
-        `lengths` of whole values; `body` returns what follows the header of the record at an index.
+        `lengths` of whole values; `body` returns the bytes after the header of the record at an index.
         """
         own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
         if self._journal:
@@ -106,7 +106,7 @@ class Receipts:
         }
 
     def _check_lengths(self, sizes: Sizes, producers: Numbers, sequences: Numbers, lengths: Numbers) -> None:
-        """Count records of another length than their number says: lengths follow one another as the rows do."""
+        """Count records whose length is not that of their sequence number: lengths are those of the rows in turn."""
         for producer in np.unique(producers).tolist():
             if producer not in self._lengths:
                 self._lengths[producer] = lengths_of(sizes, self._run, producer)
@@ -120,7 +120,7 @@ class Receipts:
 
 
 class Reader:
-    """Reads one client's share of a topic; foreign, damaged, repeated and reordered records are counted.
+    """Reads a client's share of a topic; foreign, damaged, repeated and reordered records are counted.
 
     See :class:`perfgate.load.worker.LoadClient`.
     """
@@ -139,11 +139,11 @@ class Reader:
         hurry: threading.Event | None = None,
         dwell_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """While `resting` is set it asks the brokers for nothing.
+        """While `resting` is set it fetches nothing.
 
-        `given`: records that any client of this process was given, where each record goes to any of them, in no order.
-        `joins`: set once it is to join its group; None: at once. `work`: on what it is given, until `hurry` is set.
-        `dwell_s`: how long it takes over the records of a batch besides, before it asks for more.
+        `given`: records that any client of this process has received, where each record goes to any of them.
+        `joins`: set when it is to join its group; None: at once. `work` on the records, until `hurry` is set.
+        `dwell_s`: additional time for the records of a batch, before it asks for more.
         """
         self.client, self._resting, self._rests, self._dwell_s = client, resting, False, dwell_s
         self._joins, self._work, self._hurry = joins, work, hurry or threading.Event()
@@ -154,7 +154,7 @@ class Reader:
         self._laps: bool = spec["laps"]
         self._shares = given is not None
         self._sequences = Sequences(spec["producers"], self._partitions)
-        # A member of a group takes partitions up where another left off: only the group as a whole misses none.
+        # A member of a group goes on where another left off: only the group as a whole misses none.
         self._positions = Positions(self._partitions) if spec["followed"] else None
         self._receipts = Receipts(spec, number, window, given.check if given else self._sequences.check)
         self._start = 0.0
@@ -167,9 +167,9 @@ class Reader:
         return self.client.errors
 
     def connect(self) -> None:
-        """Take the partitions: those assigned, or those that the group gives. Raises LoadClientError.
+        """Get the partitions: those assigned, or those of the group. Raises LoadClientError.
 
-        One that joins later does so in `run`.
+        A consumer that joins later does so in `run`.
         """
         if self._joins:
             return
@@ -231,7 +231,7 @@ class Reader:
         }
 
     def _dwell(self, taken: int) -> None:
-        """Be slow, or work on what was taken: meanwhile the group gets heartbeats of this member, as of any."""
+        """Be slow, or work on the records: meanwhile this member sends heartbeats like any other."""
         received, began = self._receipts.received, now()
         work_s = self._work.takes_s(taken) if self._work else 0.0
         pauses = self._work is not None and self._work.pauses and work_s > POLLS_WITHIN_S
@@ -249,7 +249,7 @@ class Reader:
         return 0.0 if self._hurry.is_set() else work_s
 
     def _take(self) -> int:
-        """Read what is there; return the number of rows, errors included."""
+        """Read the records received; return the number of rows, errors included."""
         return self.client.take(self._hear)
 
     def _hear(self, rows: Rows, heard: Moments) -> None:
@@ -292,7 +292,7 @@ class Reader:
 
 
 class Work:
-    """The work of one consumer, of a spec's "work": `ms` on average, `sigma` of its logarithm, per `record` or batch.
+    """The work of a consumer, of a spec's "work": `ms` on average, `sigma` of its logarithm, per `record` or batch.
 
     Without sigma it is constant.
     """
@@ -304,7 +304,7 @@ class Work:
         self._random = np.random.default_rng([spec["seed"], number])
 
     def takes_s(self, records: int) -> float:
-        """Return how long these records take, in s; 0 for none."""
+        """Time that these records take, in s; 0 for none."""
         pieces = records if self._by_record else min(1, records)
         if not self._sigma:
             return float(pieces * self._mean_s)

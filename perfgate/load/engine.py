@@ -37,13 +37,13 @@ from perfgate.model.metrics import PHASE_LATENCY
 
 CATCH_UP_S = 15
 DRAIN_TIMES = 2.0
-"""Consumers that work have this many times as long for what is left as they should need."""
+"""Consumers that work have this many times the time that they should need for the rest."""
 FILL_RATE = 1e9
 MEASURING = "measuring"
 TAKING_TURNS = "taking turns"
 COLUMNS = ("acked_by_partition", "markers_by_partition", "latency_by_partition", "latency_by_topic")
 OF_A_CLIENT = ("pushback_s", "pushback_in_window_s", "committing_in_window_s", "stalled_in_window_s")
-"""Times that clients spend side by side: the average client's counts."""
+"""Times that clients spend side by side: the result is the average client's."""
 
 
 class SuiteEngine:
@@ -52,7 +52,7 @@ class SuiteEngine:
     takes_turns = True
 
     def __init__(self, instructions: Instructions, transport: Transport | None = None) -> None:
-        """`transport`: where the generator processes of rounds run; None: on this host."""
+        """`transport` of the generator processes of rounds; None: on this host."""
         self._system = instructions
         self.name, self.buffer_settings = instructions.engine, instructions.buffer_settings
         self._transport = transport or LocalTransport()
@@ -87,9 +87,7 @@ class SuiteEngine:
         return self._system.by_hand(scenario)
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
-        """Median over the load hosts of this link of their round trips, in ms; None: no other machine. Raises
-        LoadError.
-        """
+        """Median over this link's load hosts of their round trips, in ms; None: no other machine. Raises LoadError."""
         if self._transport.here or self._transport.cannot(link):
             return None
         return host_rtt_ms(self._system.system, self._transport.on(link), link, bootstrap, security)
@@ -101,16 +99,16 @@ class SuiteEngine:
         backlog = not load.sends
         producers = {} if backlog else self._system.producers_of(spec)
         consumers = self._system.consumers_of(spec)
-        # Held against a round on one host more, whose producers write all partitions, it has none that write some.
+        # Not in a round on a host fewer: it is compared with rounds whose producers write all partitions.
         pairs = transport.size > 1 and not spec.hosts and paired(producers, consumers)
         workers = {**consumers, **producers}
-        # The brokers are warmed up without them; in a round none may be left out.
+        # The brokers are warmed up without the loads beside; in a round none may be left out.
         loads = zip(spec.scenario.beside, spec.beside, strict=bool(spec.beside))
-        beside = {f"{part.name}-": one for part, one in loads}
-        for before, one in beside.items():
-            requests = {**self._system.consumers_of(one), **self._system.producers_of(one)}
-            workers |= {f"{before}{name}": request for name, request in requests.items()}
-        # Of other machines it would say nothing.
+        beside = {f"{part.name}-": part_spec for part, part_spec in loads}
+        for prefix, part_spec in beside.items():
+            requests = {**self._system.consumers_of(part_spec), **self._system.producers_of(part_spec)}
+            workers |= {f"{prefix}{name}": request for name, request in requests.items()}
+        # It measures this machine alone.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
             generators.follow(CONSUME if backlog else PRODUCE, reads=backlog, due=load.open_loop and not load.times_out)
@@ -129,23 +127,23 @@ class SuiteEngine:
             # The rate of a shaped load grows and falls by itself.
             growth = 1.0 if spec.scenario.load.shape else generators.growth(opens, closes)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
-            sent, received, drained_s = self._ended(generators, spec, observer)
+            sent, received, drained_s = self._results(generators, spec, observer)
             lag = generators.lag(opens, closes, drained_s) if works else None
-            others = [self._ended(generators, one, observer, before)[:2] for before, one in beside.items()]
-            began = {name: message["at"] - start for name, message in generators.said("started").items()}
-            machines = transport.machines()
-            hosts = host_reports(
-                transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
-            )
+            others = [
+                self._results(generators, part_spec, observer, prefix)[:2] for prefix, part_spec in beside.items()
+            ]
+            began = {name: message["at"] - start for name, message in generators.messages("started").items()}
+            machines, results = transport.machines(), generators.messages("result")
+            hosts = host_reports(transport.clocks(start), began, results, machines, window_s=closes - opens)
         result, *parts = (
             _load_result(
-                *ended,
+                *messages,
                 warmup_s=opens - start,
                 steady=steady,
                 window_s=closes - opens,
-                groups=max(1, of.scenario.groups),
+                groups=max(1, load_spec.scenario.groups),
             )
-            for of, ended in zip((spec, *spec.beside), ((sent, received), *others), strict=True)
+            for load_spec, messages in zip((spec, *spec.beside), ((sent, received), *others), strict=True)
         )
         parts = [replace(part, wake_delay_p99_ms=woken_ms) for part in parts]
         return replace(
@@ -158,17 +156,17 @@ class SuiteEngine:
             lag=lag,
         )
 
-    def _ended(
-        self, generators: Generators, spec: LoadSpec, observer: Observer, before: str = ""
+    def _results(
+        self, generators: Generators, spec: LoadSpec, observer: Observer, prefix: str = ""
     ) -> tuple[Sequence[Message], Sequence[Message], float | None]:
-        """The results of a load's producers and consumers, whose names begin with `before`, and how long these took.
+        """The results of a load's producers and consumers, whose names begin with `prefix`, once it has ended.
 
-        That is `drained_s` of :class:`Lag`, of consumers that work.
+        And, of consumers that work, `drained_s` of :class:`Lag`.
         """
         within_s = self._system.drain_s_of(spec.scenario) + DRAIN_MARGIN_S
-        role, groups = f"{before}{CONSUME}", spec.scenario.groups
+        role, groups = f"{prefix}{CONSUME}", spec.scenario.groups
         sent = generators.wait_for(
-            "result", within_s, observer, only=f"{before}{PRODUCE}", phase="waiting for acknowledgements"
+            "result", within_s, observer, only=f"{prefix}{PRODUCE}", phase="waiting for acknowledgements"
         )
         due, drained_s = groups * sum(result["acked"] for result in sent), None
         if spec.scenario.consumers and spec.scenario.consumers.work_ms:
@@ -185,7 +183,7 @@ class SuiteEngine:
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
         """Run two loads in turns; return each side's result and the number of its late turns.
 
-        `specs` by side, "A" and "B"; both with the buffer of the pace. The observer's `edge` is called as each measured
+        `specs` by side, "A" and "B"; both get the buffer of the pace. The observer's `edge` is called as each measured
         turn opens and closes.
         """
         specs = {
@@ -205,9 +203,9 @@ class SuiteEngine:
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             begin = time.monotonic() + generators.lead_s
             measured = [turn for turn in timetable(order, begin, at) if turn.closes > turn.opens]
-            own = {side: [turn for turn in measured if turn.side == side] for side in specs}
-            for side, mine in own.items():
-                generators.post(side, start=begin, window=[mine[0].starts, mine[-1].closes])
+            by_side = {side: [turn for turn in measured if turn.side == side] for side in specs}
+            for side, own in by_side.items():
+                generators.post(side, start=begin, window=[own[0].starts, own[-1].closes])
             for turn in measured:
                 for edge in (turn.opens, turn.closes):
                     generators.listen_until(edge, TAKING_TURNS, observer)
@@ -221,9 +219,10 @@ class SuiteEngine:
             }
         loads = {}
         for side, sent in results.items():
-            active = sum(turn.closes - turn.starts for turn in own[side])
-            window_s = sum(turn.closes - turn.opens for turn in own[side])
-            share = active / (own[side][-1].closes - own[side][0].starts)
+            own = by_side[side]
+            active = sum(turn.closes - turn.starts for turn in own)
+            window_s = sum(turn.closes - turn.opens for turn in own)
+            share = active / (own[-1].closes - own[0].starts)
             result = _load_result(sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, share=share)
             loads[side] = replace(result, wake_delay_p99_ms=woken_ms)
         return loads, {side: _late(turns, side, sent) for side, sent in results.items()}
@@ -235,9 +234,10 @@ class SuiteEngine:
         """
         records = spec.scenario.load.records
         load = Load(kind="capped", rate=min(FILL_RATE, spec.most_rate))
-        one = replace(spec.scenario, producers=1, threads=1, load=load)
-        (request,) = self._system.producers_of(replace(spec, scenario=one)).values()
-        bound_s = self._system.drain_s_of(one) + max(records * one.record_bytes / 1e6, 2 * records / one.load.rate)
+        scenario = replace(spec.scenario, producers=1, threads=1, load=load)
+        (request,) = self._system.producers_of(replace(spec, scenario=scenario)).values()
+        write_s = max(records * scenario.record_bytes / 1e6, 2 * records / load.rate)
+        bound_s = self._system.drain_s_of(scenario) + write_s
         with Generators({PRODUCE: {**request, "records": records, "most_s": bound_s + MARGIN_S}}) as generators:
             generators.follow(PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
@@ -268,9 +268,9 @@ class SuiteEngine:
 
 
 def _drained_s(generators: Generators, scenario: Scenario, role: str, due: int, observer: Observer) -> float | None:
-    """How long consumers that work need for the rest, that of their declared pace is waited for; None: for longer.
+    """Time that consumers that work need for the rest, in s; None: longer than by their declared pace.
 
-    Those that fall behind by declaration are not waited for.
+    Consumers that fall behind by declaration are not waited for.
     """
     if scenario.falls_behind_per_s or scenario.consumers is None:
         return None
@@ -290,7 +290,7 @@ def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
 
 
 def _late(turns: Sequence[Turn], side: str, sent: Sequence[Message]) -> Late:
-    """Number of a side's turns, followed by the other side's measured one, that were late by any of its clients."""
+    """Number of a side's turns, before a measured turn of the other side, in which any client was late."""
     own = [number for number, turn in enumerate(turns) if turn.side == side]
     followed = [
         index
@@ -312,7 +312,7 @@ def _load_result(
     share: float = 1.0,
     groups: int = 1,
 ) -> LoadResult:
-    """Return the processes' results added up; they worked for `share` of the time that their CPU was read over.
+    """The processes' results added up; they worked for `share` of the time between the readings of their CPU.
 
     `groups`: number of groups, of equally many processes each, that received.
     """
@@ -331,7 +331,7 @@ def _load_result(
 
 
 def _too_small(scenario: Scenario) -> str:
-    """The reason why records are too small for what is measured of them, or cannot differ; empty when they can."""
+    """The reason why records are too small for the measurement, or cannot differ in size; empty when there is none."""
     if scenario.sizes and scenario.payload.kind == "lines":
         return "its payload is lines, which have lengths of their own"
     if (
@@ -364,7 +364,7 @@ def _sent(results: Sequence[Message]) -> Sent:
 
 
 def _reached(crowds: Sequence[Sequence[int]]) -> Reached | None:
-    """Return what all processes of a crowd reached together."""
+    """The sum of what a crowd's processes reached."""
     if not crowds:
         return None
     asked, reached = (sum(crowd[place] for crowd in crowds) for place in (0, 1))
@@ -386,7 +386,7 @@ def _received(results: Sequence[Message], groups: int) -> Received:
 
 
 def _counts(kind: type[Sent | Received]) -> list[str]:
-    """The counts: fields declared as an int, or as one within bounds."""
+    """Names of the counts: fields declared as an int, with or without bounds."""
     return [name for name, declared in get_type_hints(kind).items() if declared is int]
 
 

@@ -1,4 +1,4 @@
-"""Load hosts: each one's share of a round, and its round trip to the brokers."""
+"""Load hosts: their shares of a round, and their round trips to the brokers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def host_reports(
     *,
     window_s: float,
 ) -> tuple[HostReport, ...]:
-    """Return a report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
+    """A report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
-    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result,
-    one that ended before the window (a consumer that left its group) no use of CPU.
+    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result, a
+    process that ended before the window (a consumer that left its group) no use of CPU.
     """
     sends = any("acked_in_window" in result for result in results.values())
     names: dict[HostClock, list[str]] = {}
@@ -65,15 +65,15 @@ def host_reports(
 
 
 def added(results: Sequence[Message], name: str) -> str:
-    """The sum of the results' histograms of this name; empty where none has one."""
+    """The sum of the results' histograms of this name; empty where there is none."""
     texts = [result.get(name, "") for result in results]
     return encode(merged(texts)) if any(texts) else ""
 
 
 def host_rtt_ms(system: str, transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:
-    """Return the median over the transport's hosts of the round trip that each has to the brokers, in ms.
+    """The median over the transport's hosts of their round trips to the brokers, in ms.
 
-    Raises LoadError when a host gives none.
+    Raises LoadError when a host reports none.
     """
     spec: Mapping[str, object] = {
         "role": ROUND_TRIP,

@@ -1,4 +1,4 @@
-"""The transport of many hosts: generator processes that agents on Dask workers start and talk with."""
+"""The transport of many hosts: generator processes started and followed by agents on Dask workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from perfgate.model.measured import MachineUse
 LEAD_S = 0.5
 PATIENCE_S = 0.25
 EXCHANGES = 16
-"""The number of exchanges with a clock of which the one with the smallest round trip counts."""
+"""Number of exchanges with a clock, of which the one with the smallest round trip counts."""
 LOCAL = "local:"
 MOMENTS = ("start", "window")
 """Messages to a generator process in which numbers are moments of its own clock."""
@@ -46,7 +46,7 @@ H = TypeVar("H")
 
 
 class _Host:
-    """The run's end of one agent."""
+    """The run's side of the connection to an agent."""
 
     def __init__(self, name: str, address: str, client: Client, agent: type[Agent]) -> None:
         self.name, self._address, self._client = name, address, client
@@ -67,41 +67,41 @@ class _Host:
             )
 
     def ask(self, method: str, *args: object) -> Any:
-        """Return what the agent answers. Raises LoadError: what it says, or that it is lost, from then on at once."""
+        """The agent's answer. Raises LoadError: the agent's own, or that it is lost, from then on at once."""
         if self._lost:
             raise LoadError(self._lost)
         try:
             return getattr(self._actor, method)(*args).result(timeout=ANSWER_S)
-        except LoadError as error:  # it is there, and says why not
+        except LoadError as error:  # the agent's own
             raise LoadError(f"the load host {self.name}: {error}") from error
-        except Exception as error:  # whatever it is, what this host does is not known
+        except Exception as error:  # whatever it is, the host's state is not known
             ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
             why = f"it did not answer within {ANSWER_S:.0f} s" if isinstance(error, TimeoutError) else repr(error)
             self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{why}"
             raise LoadError(self._lost) from error
 
     def look(self) -> Estimate:
-        """How far this host's clock is ahead now."""
+        """The offset of this host's clock now."""
         return estimate(itertools.starmap(Exchange, (self._exchange() for _ in range(EXCHANGES))))
 
     def begin_anew(self) -> None:
-        """Look at the clock, as it is before a round, of which nothing has been brought here."""
+        """Estimate the clock before a round, and forget the journals of the last one."""
         self.clock = Track(self.look())
         self.journals = HostJournals(self.name, self.ask)
 
     @property
     def before(self) -> Estimate:
-        """How far this host's clock was ahead before the round."""
+        """The offset of this host's clock before the round."""
         return self.clock.before
 
     def clock_at(self, at: float) -> HostClock:
         """The clock at a moment of the round, by what it is now. Raises LoadError."""
         after, used = self.look(), self.before.offset
-        seen = interpolated(self.before, after, at)
+        estimated = interpolated(self.before, after, at)
         return HostClock(
             self.name,
-            ahead_s=seen.offset,
-            bound_s=seen.bound,
+            ahead_s=estimated.offset,
+            bound_s=estimated.bound,
             used_s=used,
             off_by_s=off_by(used, self.before, after),
             stepped_s=self.clock.stepped(after),
@@ -126,7 +126,7 @@ class _Host:
             self.ask("post", name, {key: self._there(key, value) for key, value in message.items()})
 
     def listen_no_more(self) -> None:
-        """Let the listener end: after PATIENCE_S, in which it may still pass on what is said."""
+        """Let the listener end, after PATIENCE_S in which it may still pass on messages."""
         self._ended.set()
 
     def end(self) -> None:
@@ -155,13 +155,13 @@ class _Host:
                 if self._client.status != "running":
                     self._lost = "the connection to the Dask scheduler has ended: nobody leads the load hosts"
                 sent = time.monotonic()
-                received, replied, said = self.ask("listen", PATIENCE_S)
+                received, replied, messages = self.ask("listen", PATIENCE_S)
                 self.clock.heard(Exchange(sent, received, replied, time.monotonic()))
             except LoadError as error:
                 if not ended.is_set():
                     heard(first, {"event": "failure", "reason": str(error)})
                 return
-            for name, message in said:
+            for name, message in messages:
                 heard(name, self._here(message))
 
 
@@ -169,7 +169,7 @@ class _RemoteProcess:
     """See :class:`perfgate.load.transport.Channel`."""
 
     def __init__(self, name: str, host: _Host, hosts: Sequence[_Host]) -> None:
-        """`hosts`: all that were started together, and so end together."""
+        """`hosts`: all that were started together, which end together."""
         self._name, self._host, self._hosts = name, host, hosts
 
     def post(self, message: Mapping[str, object]) -> None:
@@ -195,7 +195,7 @@ class DaskTransport:
     def __init__(
         self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str], zones: Zones | None = None
     ) -> None:
-        """`zones`: where the hosts are; None where that is not known, and they take every link through a proxy."""
+        """`zones` of the hosts; None where they are not known, and every link goes through a proxy."""
         self.here, self.size, self._hosts, self._worker, self._zones = here, len(hosts), hosts, worker, zones
         self.lead_s = LEAD_S
         self._placed: dict[str, _Host] = {}
@@ -208,14 +208,14 @@ class DaskTransport:
         return self.only(self._zones.hosts(link)) if self._zones else self
 
     def first(self, count: int) -> DaskTransport:
-        """Return the transport of the first `count` hosts, for every link."""
+        """The transport of the first `count` hosts, for every link."""
         return DaskTransport(self._hosts[:count], here=self.here, worker=self._worker)
 
     def cannot(self, link: Link) -> str | None:
         return self._zones.cannot(link) if self._zones else None
 
     def only(self, names: Collection[str], zones: Zones | None = None) -> DaskTransport:
-        """Return the transport of these hosts alone. Raises ConfigurationError when one is not there."""
+        """The transport of these hosts alone. Raises ConfigurationError for a host that is not there."""
         if missing := [name for name in names if name not in self.names]:
             raise ConfigurationError(
                 f"--hosts: the scheduler has no worker named {missing[0]!r}; it has {', '.join(self.names)}"
@@ -232,9 +232,9 @@ class DaskTransport:
             host.start(own, heard, self._worker)
 
         try:
-            for host in used:  # in turn: exchanges side by side would take longer, and bound less
+            for host in used:  # in turn: exchanges side by side would take longer, and their bounds be wider
                 host.begin_anew()
-            # Each process is spoken to in turn, which takes a round trip: twice the bound of its host's clock.
+            # Each process is sent its messages in turn, which takes a round trip: twice the bound of its host's clock.
             self.lead_s = LEAD_S + 2 * sum(2 * host.before.bound for host in placed.values())
             # Side by side: in turn, those of the first of 64 hosts heard nothing for 10 s, and gave the run up.
             with ThreadPoolExecutor(max(1, len(used))) as starting:
@@ -255,9 +255,9 @@ class DaskTransport:
 
     def collect(self, folder: Path) -> None:
         hosts = dict.fromkeys(self._placed.values())
-        looks = {host: host.look() for host in hosts}
+        offsets = {host: host.look() for host in hosts}
         with ThreadPoolExecutor(max(1, len(hosts))) as collecting:
-            list(collecting.map(lambda host: host.journals.bring(folder, host.before, looks[host]), hosts))
+            list(collecting.map(lambda host: host.journals.bring(folder, host.before, offsets[host]), hosts))
 
 
 def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:
@@ -270,10 +270,10 @@ def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:
 def dask_hosts(
     where: str, *, worker: Sequence[str] = WORKER, agents: Sequence[type[Agent]] = (Agent,)
 ) -> Iterator[DaskTransport]:
-    """Yield the transport of `where`, "local:N" or the address of a running scheduler (tcp://...), and end it then.
+    """The transport of `where`, "local:N" or the address of a running scheduler (tcp://...).
 
-    `worker`: what Python is started with for a generator process; `agents`: those of the first hosts, the last one that
-    of all others too. Raises ConfigurationError.
+    `worker`: Python's arguments for a generator process; `agents` of the first hosts, the last of them of all other
+    hosts too. Raises ConfigurationError.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
@@ -292,12 +292,12 @@ def dask_hosts(
         known = client.scheduler_info(n_workers=-1)["workers"]
         if not known:
             raise ConfigurationError(f"--hosts={where}: this scheduler has no worker; start one on each load host")
-        # A nanny starts a worker anew that has ended, with limits it is paused or ended while it makes load.
-        other = [str(f["name"]) for f in known.values() if f["nthreads"] != 1 or f["nanny"] or f["memory_limit"]]
-        if other and not here:
+        # A nanny restarts a worker that has ended; with limits a worker is paused or ended while it generates load.
+        unfit = [str(f["name"]) for f in known.values() if f["nthreads"] != 1 or f["nanny"] or f["memory_limit"]]
+        if unfit and not here:
             raise ConfigurationError(
                 f"--hosts={where}: start the workers with --nthreads 1 --no-nanny --memory-limit 0, as "
-                f"{', '.join(other)} {'was' if len(other) == 1 else 'were'} not"
+                f"{', '.join(unfit)} {'was' if len(unfit) == 1 else 'were'} not"
             )
         names = {f"host-{facts['name'] + 1}" if here else str(facts["name"]): at for at, facts in known.items()}
         in_order = {name: names[name] for name in sorted(names, key=lambda name: (len(name), name))}  # host-2, host-10
@@ -305,6 +305,6 @@ def dask_hosts(
 
 
 def led_by(client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]] = (Agent,)) -> list[_Host]:
-    """The hosts of these workers, by name, an agent started on each. Raises ConfigurationError."""
+    """The hosts of these workers (address by name), an agent started on each. Raises ConfigurationError."""
     kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
     return [_Host(name, address, client, next(kinds)) for name, address in addresses.items()]

@@ -43,7 +43,7 @@ class Zones:
         return tuple(name for name, zone in self.of.items() if (zone != self.brokers) is away)
 
     def cannot(self, link: Link) -> str | None:
-        """Why no host has this link; None when one does."""
+        """The reason why no host has this link; None when some host does."""
         if self.hosts(link):
             return None
         others = ", ".join(f"{name} ({zone})" for name, zone in self.of.items())
@@ -64,7 +64,7 @@ class LoadHost:
 
     `ssh`: user@host, or an alias of the user's ssh_config; `ssh_options` as after `ssh -o`. `python`: the interpreter
     there; `folder`: the checkout there. With `install` the suite puts itself there; `pip_options` are then given to
-    pip. `address`: where the run reaches the host; empty: as ssh did.
+    pip. `address` at which the run reaches the host; empty: that of the ssh connection.
     """
 
     name: str
@@ -102,9 +102,9 @@ class _Top:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostsFile:
-    """The whole file. `scheduler`: a running one, whose workers the hosts are; empty: the run starts its own.
+    """The whole file. `scheduler`: a running scheduler, whose workers the hosts are; empty: the run starts its own.
 
-    `address`: where the hosts reach the run; empty: where its ssh connections came from. `port` of the run's own
+    `address` at which the hosts reach the run; empty: from which its ssh connections came. `port` of the run's own
     scheduler; None: any that is free.
     """
 
@@ -121,7 +121,7 @@ class HostsFile:
 
     @property
     def digest(self) -> str:
-        """A hash of what the file says: figures of other hosts are not comparable."""
+        """A hash of the file's content: figures of other hosts are not comparable."""
         return hashlib.sha256(repr(replace(self, path=Path())).encode()).hexdigest()[:12]
 
     @property

@@ -1,4 +1,4 @@
-"""Instructions for generator processes: each one's share of a scenario's load, and what a system adds to it."""
+"""Instructions for generator processes: their shares of a scenario's load, and a system's additions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perfgate.model.load import Batching, LoadSpec
 READY_TIMEOUT_S = 45
 DRAIN_MARGIN_S = 10
 MARGIN_S = 900.0
-"""A load that is never ended lasts this much longer than it should, and no more."""
+"""A load that nobody ends lasts this much longer than it should, and no more."""
 PRODUCE, CONSUME = "producer", "consumer"
 
 Requests = dict[str, dict[str, Any]]
@@ -24,7 +24,7 @@ Requests = dict[str, dict[str, Any]]
 
 
 class Instructions(Protocol):
-    """What a system tells its generator processes, and how its settings are read."""
+    """A system's instructions for its generator processes, and the meaning of its settings."""
 
     @property
     def system(self) -> str:
@@ -42,7 +42,7 @@ class Instructions(Protocol):
         """How the scenario's producers batch."""
 
     def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
-        """The scenario with producers whose buffer holds so much."""
+        """The scenario with producers whose buffer holds `buffer_kib`."""
 
     def producers_of(self, spec: LoadSpec) -> Requests:
         """Instructions of each producer process: see :func:`producer_requests`."""
@@ -54,13 +54,13 @@ class Instructions(Protocol):
         """Time for the outcomes of a producer's records in the end, in s."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Why these clients cannot run the scenario; None when they can."""
+        """The reason why these clients cannot run the scenario; None when they can."""
 
     def by_hand(self, scenario: Scenario) -> str:
-        """A command that repeats the scenario's load without this suite, on brokers at hand."""
+        """A command that repeats the scenario's load without this suite."""
 
     def keeps_what_was_read(self, scenario: Scenario) -> bool:
-        """Whether the log may never be cut back behind what a consumer was given of it."""
+        """Whether the log may never be truncated to before a record that a consumer has received."""
 
 
 def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float) -> Requests:
@@ -74,7 +74,7 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
     request = {
         **_common(spec, "produce", drain_s),
         "transaction_ms": scenario.transaction_ms,
-        # Of the client of this number, in every round of the run: brokers remember each for days.
+        # The same for a client of this number in every round of the run: brokers keep each for days.
         "transactional_id": f"{spec.prefix}{spec.run_id}",
         "paced": load.open_loop,
         "rate": load.rate,
@@ -96,12 +96,12 @@ def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float)
 
 
 def _sizes_of(scenario: Scenario) -> dict[str, object]:
-    """From what both sides know how long each record is; nothing where all are of one size."""
+    """Sizes by which both sides know each record's length; nothing where all records have the same."""
     return {"sizes": asdict(scenario.sizes)} if scenario.sizes else {}
 
 
 def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]], drain_s: float) -> Requests:
-    """Instructions of each consumer process; those of a group follow one another.
+    """Instructions of each consumer process; those of a group are consecutive.
 
     `own` is the system's, for the group of this name: "system", "client" and "client_path" as for producers; "share",
     whether each record goes to any member, in no order; where offsets of a partition have gaps, "followed" False.
@@ -121,7 +121,7 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
         "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
         **_sizes_of(scenario),
         "paced_rate": scenario.load.rate if scenario.load.open_loop else 0.0,
-        # The markers of transactions are positions that no consumer is given.
+        # Transaction markers are positions that no consumer receives.
         "followed": assigned and not scenario.transaction_ms,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
         "work": {
@@ -146,16 +146,16 @@ def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]]
 
 
 def paired(producers: Requests, consumers: Requests) -> bool:
-    """Have each producer process write what the consumer process of its number reads; return whether that is possible.
+    """Let each producer process write the partitions that the consumer of its number reads; return whether possible.
 
-    It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
-    same; dealt out to hosts, each host reads what it wrote: end-to-end latency needs one clock then.
+    It is where there are as many of both, partitions are assigned, as many to each, and no keys choose them. The load
+    is the same; with the processes on many hosts, each host reads its own records: end-to-end latency needs one clock.
     """
     shares = [_read_by(consumer) for consumer in consumers.values()]
     if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
         return False
-    every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
-    if every != list(range(next(iter(producers.values()))["partitions"])):
+    partitions = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
+    if partitions != list(range(next(iter(producers.values()))["partitions"])):
         return False
     if any(producer["keys"]["kind"] != "none" for producer in producers.values()):
         return False

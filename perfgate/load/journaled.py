@@ -40,14 +40,14 @@ from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
 
 READ_BYTES_PER_S = 5e6
-"""A fresh consumer that is slower than this does not reach the end of the log in time."""
+"""A new consumer that is slower than this does not reach the end of the log in time."""
 LEAST_READ_S = 30.0
 END_LEAD_S = 0.5
 END_LEADS = 4
-"""Times the transport's lead. It costs no more than that time: on two cores with 39 threads ready to run a host learned
-of an end 0.75 s ahead when 134 records had been sent after it."""
+"""Times the transport's lead. It costs only that time: on two cores with 39 threads ready to run a host learned of an
+end 0.75 s ahead when 134 records had been sent after it."""
 MOST_S = 3600.0
-"""Bound on a load that is never ended: a round with a fault lasts less than this longer than the fault is held."""
+"""Bound on a load that nobody ends: a round with a fault lasts less than this longer than the fault is held."""
 
 
 class JournaledGenerators:
@@ -63,21 +63,18 @@ class JournaledGenerators:
         self._workers: Requests
         self._running: Generators
         self.start = 0.0
-        """When the first record was due, in s on the monotonic clock."""
+        """Time at which the first record was due, in s on the monotonic clock."""
         self.end = 0.0
-        """When the last one was."""
+        """Time at which the last record was due."""
         self.hosts: tuple[HostReport, ...] = ()
         """Report of each load host, once the load is finished."""
 
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
-        scenario = self._spec.scenario
-        most_s = MOST_S + scenario.held_s
-        self._running = Generators(
-            {name: {**one, "history": str(self._folder), "most_s": most_s} for name, one in self._workers.items()},
-            self._transport,
-        )
+        own = {"history": str(self._folder), "most_s": MOST_S + self._spec.scenario.held_s}
+        specs = {name: {**worker, **own} for name, worker in self._workers.items()}
+        self._running = Generators(specs, self._transport)
         self._running.follow(PRODUCE)
         return self
 
@@ -141,11 +138,11 @@ class JournaledGenerators:
         self._transport.collect(self._folder)
 
     def finish(self) -> list[Doubt]:
-        """Offer no more records, wait until each has its outcome, and return the load's own flaws.
+        """Send no more records, wait until each has its outcome, and return the load's own flaws.
 
         Raises LoadError when that takes too long, or when a journal is not whole.
         """
-        # Both edges lie ahead of every process, of a busy host's too: they read their own counters at each.
+        # Both edges are ahead of every process, also on a busy host: processes read their own counters at each.
         ahead_s = max(END_LEAD_S / 2, END_LEADS * self._running.lead_s)
         opens = time.monotonic() + ahead_s
         self.end = opens + END_LEAD_S / 2
@@ -160,10 +157,10 @@ class JournaledGenerators:
         return load_flaws(self._system, self._spec.scenario, sent, read)
 
     def _collect_all(self) -> None:
-        """Fetch all journals, and check that each is whole. Raises LoadError."""
+        """Collect all journals, and check that each is whole. Raises LoadError."""
         self.collect()
-        began = {name: said["at"] - self.start for name, said in self._running.said("started").items()}
-        clocks, results = self._transport.clocks(self.start), self._running.said("result")
+        began = {name: message["at"] - self.start for name, message in self._running.messages("started").items()}
+        clocks, results = self._transport.clocks(self.start), self._running.messages("result")
         # A process that was killed has no result to compare with.
         for name, result in results.items():
             if reason := not_whole(self._folder, self._workers[name], result):
@@ -175,10 +172,10 @@ class JournaledGenerators:
 def load_flaws(
     instructions: Instructions, scenario: Scenario, sent: Sequence[Message], read: Sequence[Message]
 ) -> list[Doubt]:
-    """Return flaws of the load, by the results of producers and consumers.
+    """Flaws of the load, by the results of producers and consumers.
 
-    Of a full buffer outages are not flawed: a partition that took nothing filled it. Nor where records are missing at
-    the load's end, but for the time in which they were due.
+    A full buffer does not flaw outages: a partition that accepted nothing filled it. Nor do records missing at the
+    load's end, but for the time in which they were due.
     """
     flaws: list[Doubt] = []
     if blocked := sum(result["pushback_s"] for result in sent):
@@ -208,19 +205,19 @@ def load_flaws(
 
 
 def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
-    """Return what a process's journals lack of its counts; empty: nothing."""
+    """The records that a process's journals lack, by its counts; empty: none."""
     numbers = range(worker["first"], worker["first"] + worker["clients"])
     if worker["role"] == "produce":
         sends = sum(int(read_journal(sends_path(folder, n), SEND)["count"].sum()) for n in numbers)
         acked = sum(int((read_journal(outcomes_path(folder, n), OUTCOME)["error"] == 0).sum()) for n in numbers)
         if acked != result["acked"]:
             return f"{acked:,} of {result['acked']:,} acknowledgements are there"
-        # What found no room in the buffer was handed over, and written down, more than once.
+        # Records for which the buffer had no room were offered, and journaled, again.
         return f"{sends:,} of {result['attempted']:,} sends are there" if sends < result["attempted"] else ""
-    known = sum(int((read_journal(receipts_path(folder, n), RECEIPT)["producer"] >= 0).sum()) for n in numbers)
+    receipts = sum(int((read_journal(receipts_path(folder, n), RECEIPT)["producer"] >= 0).sum()) for n in numbers)
     due = result["read"] - result["foreign"]
-    if known != due:
-        return f"{known:,} of {due:,} receipts are there"
+    if receipts != due:
+        return f"{receipts:,} of {due:,} receipts are there"
     # A member of a share group counts the answers to its acceptances.
     reported = sum(len(read_journal(accepts_path(folder, n), ACCEPT)) for n in numbers)
     due = result.get("accepts", 0)
@@ -230,17 +227,17 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
 def read_everything(
     instructions: Instructions, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
 ) -> Rows:
-    """Return the records that a fresh consumer is given of every partition up to its end, in the log's order.
+    """The records that a new consumer reads of every partition up to its end, in the log's order.
 
-    `ends`: of each partition the end offset or, where offsets have holes, how many records it has. Raises
-    LogUnreadError when it does not get there.
+    `ends`: each partition's end offset or, where offsets have gaps, its number of records. Raises LogUnreadError when
+    the consumer does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     scenario = replace(spec.scenario, consumers=Consumers(membership="assigned"))
     (worker,) = instructions.consumers_of(replace(spec, scenario=scenario)).values()
     records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * scenario.record_bytes / READ_BYTES_PER_S
-    once = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
-    with Generators({CONSUME: once}) as generators:
+    request = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
+    with Generators({CONSUME: request}) as generators:
         generators.follow(CONSUME)
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
         generators.post(start=time.monotonic())
@@ -258,5 +255,5 @@ def read_everything(
 
 
 def _reached(rows: Rows, *, whole: bool) -> int:
-    """How far a partition was read: up to which offset where they are a `whole` sequence, else how many of them."""
+    """The end to which a partition was read: an offset where they have no gaps (`whole`), else a number of records."""
     return int(rows["offset"].max(initial=-1)) + 1 if whole else len(np.unique(rows["offset"]))

@@ -16,13 +16,13 @@ from perfgate.load.shaped import OverTime
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 
 MOST_APART = 8
-"""A ring of times has room for at least this many times the records that may be under way."""
+"""A ring of times has room for at least this many times the records that may be in flight."""
 MOST_BITS = 22
 """And for as many times as there are partitions, where that is no more than 2**22 records: 64 MiB a client."""
 
 
 class Outcomes:
-    """Counts the records of one producer: attempted = acked + failed + withdrawn + unresolved.
+    """Counts the records of a producer: attempted = acked + failed + withdrawn + unresolved.
 
     Sequence numbers go with the records through the client and come back with their acknowledgements, so that their
     times are looked up here: `due` when a record was to be sent, `sent` when the client accepted it.
@@ -31,14 +31,14 @@ class Outcomes:
     def __init__(
         self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient, under_way: int
     ) -> None:
-        """`under_way`: most records without an outcome at a time."""
+        """`under_way`: largest number of records without an outcome at a time."""
         self._window, self._client = window, client
         self._partitions: int = spec["partitions"]
         self._paced: bool = spec["paced"]
         self._passed: list[float] = []
-        """Edges of the windows of earlier turns: records due in them may have their outcome yet."""
-        # Records go to the partitions in turn: while one of them stands still the others' go on, so that the oldest
-        # and the newest that are under way lie so many times as many numbers apart.
+        """Edges of the windows of earlier turns: outcomes of records due in them may still come."""
+        # Records go to the partitions in turn: while a partition stands still the others go on, so that the numbers of
+        # the oldest and newest records in flight are that many times further apart.
         least = under_way * min(self._partitions, MOST_APART)
         ring = 1 << max(least.bit_length(), min(MOST_BITS, (under_way * self._partitions).bit_length()))
         self._due, self._sent = np.zeros(ring), np.zeros(ring)
@@ -47,7 +47,7 @@ class Outcomes:
         self.acked_by_partition = np.zeros(self._partitions, np.int64)
         self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
         self._held = (0.0, 0.0)
-        """Since when and until when nothing could be handed over, the last time."""
+        """The last time span in which nothing could be sent, as begin and end."""
         self.due_in_window = self.timed_out_in_window = 0
         topics = len(spec["topics"])
         self._of_topic = self._partitions // topics if topics > 1 and self._partitions > MOST_PARTITIONS else 0
@@ -65,13 +65,13 @@ class Outcomes:
 
     def counts(self) -> dict[str, Any]:
         """Counts of all records, and of those in the window."""
-        apart = self._latency.by_partition()
+        latencies = self._latency.by_partition()
         return {
             "attempted": self.attempted,
             "acked": self.acked,
             "acked_by_partition": self.acked_by_partition.tolist(),
-            "latency_by_partition": [] if self._of_topic else apart,
-            "latency_by_topic": apart if self._of_topic else [],
+            "latency_by_partition": [] if self._of_topic else latencies,
+            "latency_by_topic": latencies if self._of_topic else [],
             "withdrawn": self.withdrawn,
             "unresolved": self.attempted - self.acked - self._client.failed.total() - self.withdrawn,
             "attempted_in_window": self.attempted_in_window,
@@ -86,26 +86,26 @@ class Outcomes:
         """Note that the window is about to become that of the next turn."""
         self._passed += [self._window.opens, self._window.closes]
 
-    def made(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
+    def note_due(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
         """Note when each of these new records is due."""
         self._due[sequences & self._mask] = due
 
     def held(self, since: float, until: float, due: float) -> None:
-        """Note that nothing could be handed over between these moments: that is no delay of the generator's.
+        """Note that nothing could be sent between these moments: that is no delay of the generator.
 
-        `due`: when the first record that waited then was due. Where it had waited already, the time in between is part
-        of catching up.
+        `due`: the time at which the first waiting record was due. Where it had waited before, the time in between is
+        part of catching up.
         """
         self._held = (self._held[0] if due <= self._held[1] else since, until)
 
     def hand_over(self, messages: Rows, partition: int, moment: float) -> None:
-        """Note that these records, consecutive ones, are about to be handed over."""
+        """Note that these records, with consecutive numbers, are about to be sent."""
         if self.journal:
             self.journal.hand_over(messages, partition, moment)
         self._sent[messages["private"] & self._mask] = moment
 
     def handed_over(self, messages: Rows, moment: float) -> None:
-        """Count the records that the client has not turned away."""
+        """Count records that the client has not rejected."""
         self.attempted += len(messages)
         if self._window.holds(moment):
             self.attempted_in_window += len(messages)
@@ -119,7 +119,7 @@ class Outcomes:
                 self._over_time.handed_over(int(np.count_nonzero(inside)), moment)
 
     def hear(self, messages: Rows, heard: Moments) -> None:
-        """Count and time these records, whose outcomes have come."""
+        """Count and time records whose outcomes have come."""
         if self.journal:
             self.journal.hear(messages, heard)
         failures = messages["err"] != 0
@@ -148,8 +148,8 @@ class Outcomes:
         # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
         slots, heard = counted["private"] & self._mask, those(heard, counts)
         began = self._due if self._paced else self._sent
-        whose = counted["partition"] // self._of_topic if self._of_topic else counted["partition"]
-        self._latency.record(heard - began[slots], whose)
+        keys = counted["partition"] // self._of_topic if self._of_topic else counted["partition"]
+        self._latency.record(heard - began[slots], keys)
         if self._paced:
             self._send_latency.record(heard - self._sent[slots])
         if self._over_time and len(slots):
@@ -158,8 +158,7 @@ class Outcomes:
     def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         edges = [*self._passed, self._window.opens, self._window.closes]
         passed = np.searchsorted(edges, self._due[sequences & self._mask], side="right")
-        found: npt.NDArray[np.bool_] = passed % 2 == 1
-        return found
+        return np.asarray(passed % 2 == 1)
 
     def count_failures(self, codes: npt.NDArray[np.int32]) -> None:
         for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
@@ -167,7 +166,7 @@ class Outcomes:
 
 
 class _Journals:
-    """Journals of one producer: records before they are handed over, and their outcomes."""
+    """Journals of a producer: records before they are sent, and their outcomes."""
 
     def __init__(self, folder: Path, producer: int) -> None:
         self._sends = Journal(str(sends_path(folder, producer)))

@@ -1,4 +1,4 @@
-"""Keys and values of records: a header with sender, number and time, and a body that is made beforehand."""
+"""Keys and values of records: a header with producer, number and time, and a body prepared beforehand."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEADER = np.dtype([("run", "<u8"), ("producer", "<u4"), ("crc", "<u4"), ("sequen
 COMPACT = np.dtype(
     [("check", "<u2"), ("check_high", "u1"), ("producer", "<u2"), ("sequence", "<u4"), ("sequence_high", "u1")]
 )
-"""The first 10 bytes of a shorter one: 24 bits of a check over the run's tag and all else in the record, 16 bits of
-producer, 40 of sequence (12 days at a million records/s). A record of another run, or a damaged one, passes for
-ours once in 17 million."""
+"""The first 10 bytes of a shorter value: 24 bits of a check over the run's tag and all else in the record, 16 bits of
+producer, 40 of sequence (12 days at a million records/s). A foreign or damaged record passes for this run's once in 17
+million."""
 MOST_PRODUCERS, CHECK_MASK = 1 << 16, np.uint64((1 << 24) - 1)
 LEAST_RECORD_BYTES = COMPACT.itemsize
 
@@ -30,9 +30,9 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 Due = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float64]]
-"""Return when records of these producers and sequences were due, in s on the run's monotonic clock."""
+"""Times at which records of these producers and sequences were due, in s on the run's monotonic clock."""
 POOL_BYTES = 4 << 20
-"""Where records are compressed, bodies repeat after that many bytes: more than the window of any codec that Kafka has
+"""Where records are compressed, bodies repeat after this many bytes: more than the window of any codec that Kafka has
 (zstd: 2 MiB). Otherwise after PLAIN_ROWS records: a pool that fits the CPU's cache is copied a third faster."""
 PLAIN_ROWS = 256
 MAX_ROWS, MIN_ROWS = 1 << 16, 4
@@ -57,7 +57,7 @@ def is_compact(payload: Payload, record_bytes: int) -> bool:
 
 
 def refuses_size(payload: Payload, record_bytes: int) -> str:
-    """Why records of this size cannot be told apart, or filled as declared; empty when they can."""
+    """The reason why records of this size cannot be identified, or filled as declared; empty when they can."""
     if not is_compact(payload, record_bytes):
         return ""
     if record_bytes < LEAST_RECORD_BYTES:
@@ -68,7 +68,7 @@ def refuses_size(payload: Payload, record_bytes: int) -> str:
 
 
 class FullHeaders:
-    """Headers of 32 bytes of record values that lie in memory row after row."""
+    """Headers of 32 bytes of record values of the same stride in memory."""
 
     def __init__(self, data: Bytes, stride: int, bodies: Sequence[bytes], *, run: int, producer: int) -> None:
         self._headers = np.ndarray(len(bodies), HEADER, data.data, strides=(stride,))
@@ -82,7 +82,7 @@ class FullHeaders:
 
 
 class ApartHeaders:
-    """Headers of 32 bytes of record values of any lengths, one after the other in memory."""
+    """Headers of 32 bytes of record values of any lengths, contiguous in memory."""
 
     def __init__(self, data: Bytes, begins: Places, ends: Places, *, run: int, producer: int) -> None:
         self._data, self._begins = data, begins
@@ -102,7 +102,7 @@ class ApartHeaders:
 
 
 def lengths_of(sizes: Sizes, run: int, producer: int) -> Places:
-    """Lengths of the rows of which a producer's records are made in turn, in an order that `run` draws."""
+    """Lengths of the rows that a producer's records use in turn, in an order that `run` draws."""
     return np.random.default_rng([run, producer]).permutation(np.array(sizes.lengths, np.int64))
 
 
@@ -127,12 +127,12 @@ class CompactHeaders:
 
 
 class Headers(Protocol):
-    """Turns values that were read into headers; `bytes`: how many of each it reads."""
+    """Decodes headers of values that were read; `bytes`: how many of each it reads."""
 
     bytes: int
 
     def whole(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which values, by their length, can be this run's."""
+        """Mask of the values whose length can be this run's."""
 
     def of(self, values: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         """The first `bytes` of each value, whole ones, as HEADER."""
@@ -151,10 +151,10 @@ class FullReading:
 
 
 class CompactReading:
-    """Reads whole records of 10 to 31 bytes, and checks each in full, the body with it.
+    """Reads whole records of 10 to 31 bytes, and checks each in full, with its body.
 
-    One that fails gets another run's tag: foreign and damaged ones look alike. What `due` returns takes the place of
-    the time that it does not have; the CRC is that of nothing, since the body has been checked.
+    A record that fails gets another run's tag: foreign and damaged records look alike. `due` supplies the time, which
+    the header lacks; the CRC is that of an empty body, since the body has been checked.
     """
 
     def __init__(self, run: int, record_bytes: int, due: Due) -> None:
@@ -178,7 +178,7 @@ class CompactReading:
 
 
 def _folded(bodies: Bytes) -> Words:
-    """One word for each row of bytes; a change of any byte changes it."""
+    """A word for each row of bytes; a change of any byte changes it."""
     width = -(-bodies.shape[1] // 8) * 8
     padded = np.zeros((len(bodies), width), np.uint8)
     padded[:, : bodies.shape[1]] = bodies
@@ -189,8 +189,8 @@ def _folded(bodies: Bytes) -> Words:
 
 
 def _check(run: int, producers: Words, sequences: Words, bodies: Words) -> Words:
-    who = producers << np.uint64(40) | sequences
-    return np.asarray(_mixed(_mixed(who ^ np.uint64(run)) ^ bodies) & CHECK_MASK)
+    ids = producers << np.uint64(40) | sequences
+    return np.asarray(_mixed(_mixed(ids ^ np.uint64(run)) ^ bodies) & CHECK_MASK)
 
 
 def _mixed(words: Words) -> Words:
@@ -202,23 +202,23 @@ def _mixed(words: Words) -> Words:
 
 
 def reading(spec: Mapping[str, Any], start: Callable[[], float]) -> Headers:
-    """How a consumer reads the values of its load.
+    """The decoder of a consumer's values.
 
-    `spec`: its instructions. `start`: when the load began, in s on the run's monotonic clock.
+    `spec`: its instructions. `start`: the load's begin, in s on the run's monotonic clock.
     """
     if not (record_bytes := spec["compact_bytes"]):
         return FullReading()
     rate, of = spec["paced_rate"], spec["producers"]
 
     def due(producers: npt.NDArray[np.int64], sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Each record's place in the schedule; without one they were due long ago, before any window."""
+        """Each record's time in the schedule; without a schedule 0, which is before any window."""
         return start() + (sequences * of + producers) / rate if rate else np.zeros(len(sequences))
 
     return CompactReading(spec["run"], record_bytes, due)
 
 
 class Values:
-    """Record values in one piece of memory, row after row, ready to be sent again and again with new headers."""
+    """Record values in contiguous memory, sent again and again with new headers."""
 
     def __init__(
         self,
@@ -231,9 +231,9 @@ class Values:
         compressed: bool,
         sizes: Sizes | None = None,
     ) -> None:
-        """Raises ValueError when a record cannot hold its header, or the payload cannot be made as declared."""
+        """Raises ValueError when a record cannot hold its header, or the payload cannot be as declared."""
         self.every_row = sizes is not None
-        """Whether a record's length follows from its number: record n is made of row n, from the first row again."""
+        """Whether a record's length follows from its number: record n uses row n, modulo the number of rows."""
         if sizes is not None:
             lengths = lengths_of(sizes, run, producer)
             self.lengths: npt.NDArray[np.uint64] = lengths.astype(np.uint64)
@@ -261,12 +261,12 @@ class Values:
         return len(self.offsets)
 
     def stamp(self, row: int, sequences: npt.NDArray[np.uint64], times_s: npt.NDArray[np.float64] | float) -> None:
-        """Number the rows from `row` on; those with room for it get their time, in seconds on the monotonic clock."""
+        """Number the rows from `row` on; rows with a full header get their time, in s on the monotonic clock."""
         self._headers.stamp(row, sequences, times_s)
 
 
 class KeyPool:
-    """Record keys of KEY_BYTES bytes, made beforehand; which one a record gets is drawn when it is sent."""
+    """Record keys of KEY_BYTES bytes, prepared beforehand; each record's is drawn when it is sent."""
 
     def __init__(self, keys: Keys, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -312,7 +312,7 @@ def _bodies(payload: Payload, record_bytes: int, random: np.random.Generator, co
 
 
 def _lines(path: Path) -> list[bytes]:
-    """The file's lines that are not empty; of a large file a selection, spread evenly over it."""
+    """The file's lines that are not empty; of a large file an evenly spread selection."""
     try:
         lines = [line for line in path.read_bytes().splitlines() if line]
     except OSError as error:
@@ -326,7 +326,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def nearest_text_ratio(record_bytes: int, ratio: float, sizes: Sizes | None = None) -> float:
-    """How many times smaller gzip makes the text nearest to `ratio` that records can be; 1 where none is."""
+    """The ratio by gzip of the text nearest to `ratio` that records can have; 1 where there is none."""
     if sizes is not None:
         return _nearest_share(lengths_of(sizes, 0, 0), ratio, np.random.default_rng(0))[1]
     body_bytes = record_bytes - HEADER.itemsize
@@ -337,7 +337,7 @@ def nearest_text_ratio(record_bytes: int, ratio: float, sizes: Sizes | None = No
 
 
 def _text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator) -> list[bytes]:
-    """Rows that gzip makes `ratio` times smaller: a share of printable noise, the rest one phrase."""
+    """Rows that gzip compresses by `ratio`: a share of printable noise, the rest a repeated phrase."""
     nearest = _nearest_text(rows, body_bytes, ratio, random)
     reached = gzip_ratio(nearest)
     if abs(reached - ratio) > RATIO_ERROR * ratio:
@@ -350,7 +350,7 @@ def _text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator)
 
 
 def _rows_of(payload: Payload, lengths: Places, random: np.random.Generator) -> Bytes:
-    """Records of these lengths one after the other, their headers empty. Raises ValueError: see :func:`_text`."""
+    """Contiguous records of these lengths, their headers empty. Raises ValueError: see :func:`_text`."""
     if payload.kind == "random":
         return random.integers(0, 256, int(lengths.sum()), np.uint8)
     share, reached = _nearest_share(lengths, payload.ratio, random)
@@ -364,7 +364,7 @@ def _rows_of(payload: Payload, lengths: Places, random: np.random.Generator) -> 
 
 
 def _nearest_share(lengths: Places, ratio: float, random: np.random.Generator) -> tuple[float, float]:
-    """The share of noise in each row at which gzip makes some of them about `ratio` times smaller, and the ratio."""
+    """The share of noise at which gzip compresses a sample of rows by about `ratio`, and the ratio reached."""
     sample = lengths[: np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES) + 1]
 
     def reached(share: float) -> float:
@@ -374,11 +374,11 @@ def _nearest_share(lengths: Places, ratio: float, random: np.random.Generator) -
     for _ in range(SHARE_STEPS):
         share = (low + high) / 2
         low, high = (share, high) if reached(share) > ratio else (low, share)
-    return min(((share, reached(share)) for share in (low, high)), key=lambda one: abs(one[1] - ratio))
+    return min(((share, reached(share)) for share in (low, high)), key=lambda pair: abs(pair[1] - ratio))
 
 
 def _text_of(lengths: Places, share: float, random: np.random.Generator) -> Bytes:
-    """Rows whose bodies begin with this share of printable noise, and go on with one phrase."""
+    """Rows whose bodies begin with this share of printable noise, and go on with a repeated phrase."""
     data = np.resize(np.frombuffer(PHRASE, np.uint8), int(lengths.sum()))
     noise = PRINTABLE[random.integers(0, len(PRINTABLE), len(data))]
     for begin, length in zip((np.cumsum(lengths) - lengths).tolist(), lengths.tolist(), strict=True):
@@ -391,7 +391,7 @@ def _text_of(lengths: Places, share: float, random: np.random.Generator) -> Byte
 
 
 def _packed(raw: bytes) -> float:
-    """How many times smaller gzip makes these records in batches of 16 KiB."""
+    """The compression ratio of these records by gzip, in batches of 16 KiB."""
     return len(raw) / sum(len(zlib.compress(raw[at : at + BATCH_BYTES])) for at in range(0, len(raw), BATCH_BYTES))
 
 
@@ -414,7 +414,7 @@ def _with_noise(noise: Bytes, phrase: Bytes, noisy: int) -> Bytes:
 
 
 def gzip_ratio(bodies: Bytes) -> float:
-    """How many times smaller gzip makes these rows, with their headers, in batches of 16 KiB."""
+    """The compression ratio of these rows, with their headers, by gzip, in batches of 16 KiB."""
     rows = bodies[: max(1, SAMPLE_BYTES // (bodies.shape[1] + HEADER.itemsize))]
     headers = np.zeros(len(rows), HEADER)
     headers["crc"] = np.arange(len(rows)) * 2_654_435_761 % (1 << 32)  # any numbers that look like checksums

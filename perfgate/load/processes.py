@@ -23,14 +23,14 @@ ECONOMY_GROWTH = 1.05
 FIRST_DONE_TIMEOUT_S = 10
 CHECK_EVERY_S = 0.25
 BEAT_S = 2.0
-"""How often every process is sent a sign that the run is still there."""
+"""Interval at which every process is sent a sign that the run is still there."""
 HELD_S = 30.0
-"""A run that follows its processes and has not come round within this time stands still: a terminal is held, say. One
-request to the brokers takes 20 s at most."""
+"""A run that follows its processes and has not looked after them within this time stands still: a terminal is held,
+say. A request to the brokers takes 20 s at most."""
 LAG_EVERY_S = 0.5
-"""Apart of the moments at which the lag is kept: processes report every 0.1 s, each at its own time."""
+"""Interval of the recorded lags: processes report every 0.1 s, each at its own time."""
 Behind = tuple[float, float]
-"""A moment, in s on the monotonic clock, and the records that a group was behind, on average over groups."""
+"""A time, in s on the monotonic clock, and the lag in records, on average over groups."""
 
 
 def rate_between(earlier: Progress, later: Progress) -> float:
@@ -53,10 +53,10 @@ def is_steady(history: Sequence[Progress], start: float) -> bool:
 
 
 def is_even(history: Sequence[Progress]) -> bool:
-    """Whether a load that is due at times of its own has caught up with these, or waits as long as a second ago.
+    """Whether an open-loop load has caught up with its schedule, or waits as long as a second ago.
 
-    Partitions that have just been made stall for a moment, a few at a time, and the others keep an even rate meanwhile.
-    What was sent to them is acknowledged at once when they are there: in the window, if that opens too early.
+    Partitions that have just been created stall for a moment, a few at a time, and the others keep an even rate
+    meanwhile. Their records are acknowledged at once when they are there: in the window, if that opens too early.
     """
     second = _last_second(history)
     if second is None:
@@ -68,7 +68,7 @@ def is_even(history: Sequence[Progress]) -> bool:
 
 
 def _last_second(history: Sequence[Progress]) -> tuple[Progress, Progress, Progress] | None:
-    """The reports a second and half a second before the last one, and that one; None where it is too early."""
+    """The reports a second and half a second before the last, and the last; None where it is too early."""
     if not history:
         return None
     last = history[-1]
@@ -84,7 +84,7 @@ def _waiting(progress: Progress) -> int:
 def has_stopped_growing(rates: Sequence[float], growth: float = GROWTH) -> bool:
     """Whether neither of the last two rates is more than `growth` times the best before it.
 
-    One slice without growth happens by chance in the middle of a JVM's warm-up (seen: 797, 800, then 4,900).
+    A slice without growth happens by chance in the middle of a JVM's warm-up (seen: 797, 800, then 4,900).
     """
     return len(rates) > 2 and all(rates[i] <= growth * max(rates[:i]) for i in (-2, -1))
 
@@ -95,7 +95,7 @@ def has_grown(before: Sequence[float], now: Sequence[float], growth: float = GRO
 
 
 def latest_before(history: Sequence[Progress], at: float) -> Progress | None:
-    """The last report that was made by this moment; None where there is none."""
+    """The last report up to this moment; None where there is none."""
     return next((progress for progress in reversed(history) if progress.at <= at), None)
 
 
@@ -120,7 +120,7 @@ def of_group(name: str, group: str) -> bool:
 
 
 class NotInTimeError(LoadError):
-    """A generator process did not say something in time."""
+    """A generator process did not send a message in time."""
 
 
 @dataclass
@@ -129,13 +129,13 @@ class _Process:
 
     name: str
     channel: Channel
-    said: dict[str, Message] = field(default_factory=dict)
+    messages: dict[str, Message] = field(default_factory=dict)
     killed: bool = False
-    """Whether the run itself has killed it, as part of what is measured."""
+    """Whether the run itself has killed it, as a fault."""
 
 
 class Generators:
-    """Some generator processes, each from its spec; leaving the context ends all of them."""
+    """Generator processes, each of its spec; leaving the context ends all of them."""
 
     def __init__(self, specs: Mapping[str, Mapping[str, object]], transport: Transport | None = None) -> None:
         """`specs`: the instructions of each process, by its name in messages; `transport`: None for this host."""
@@ -145,14 +145,14 @@ class Generators:
         self._history: list[Progress] = []
         self._leading, self._reads, self._due = "", False, False
         self._groups = 0
-        """Groups of consumers whose lag is followed."""
+        """Number of consumer groups whose lag is followed."""
         self._lag: list[Behind] = []
         self._ended = threading.Event()
-        self._came_round = math.inf
+        self._looked_at = math.inf
         """When the run, following its processes, last looked after them; infinity while it does something else."""
         channels = transport.start(specs, lambda name, message: self._heard.put((name, message)))
         self.lead_s = transport.lead_s  # of the processes that have just been started
-        """A moment so far ahead reaches every process before it comes."""
+        """Lead time by which a message about a moment reaches every process before it."""
         self._processes = [_Process(name, channel) for name, channel in channels.items()]
         threading.Thread(target=self._beat, daemon=True).start()
 
@@ -161,7 +161,7 @@ class Generators:
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_S):
-            if time.monotonic() - self._came_round < HELD_S:
+            if time.monotonic() - self._looked_at < HELD_S:
                 for process in self._processes:
                     process.channel.post({"beat": True})
 
@@ -173,7 +173,7 @@ class Generators:
             process.channel.end()
 
     def post(self, only: str = "", **message: object) -> None:
-        """Send one message to every process of the group `only`: see :func:`of_group`."""
+        """Send a message to every process of the group `only`: see :func:`of_group`."""
         for process in self._named(only):
             process.channel.post(message)
 
@@ -184,18 +184,18 @@ class Generators:
         process.channel.kill()
 
     def follow(self, leading: str, *, reads: bool = False, due: bool = False) -> None:
-        """Take the rate of the group `leading` for the load's.
+        """Take the rate of the group `leading` as the load's.
 
-        `reads`: of what is there; `due`: records are due at times of their own, and brokers keep up with them.
+        `reads`: it reads existing records; `due`: records have times of their own, and brokers keep up with them.
         """
         self._leading, self._reads, self._due = leading, reads, due
 
     def follow_lag(self, groups: int) -> None:
-        """Keep how far consumers of so many groups are behind the producers, at each report."""
+        """Record at each report how far the consumers of this number of groups are behind the producers."""
         self._groups = groups
 
     def lag(self, opens: float, closes: float, drained_s: float | None) -> Lag:
-        """Return the lag in a window."""
+        """The lag in a window."""
         return lag_of(self._lag, opens, closes, drained_s)
 
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
@@ -205,8 +205,7 @@ class Generators:
         records were sent, or were there to be read.
         """
         for _ in self._listen("warming up", observer):
-            last = self._history[-1] if self._history else None
-            elapsed = time.monotonic() - start
+            last, elapsed = self.last, time.monotonic() - start
             if last is not None and last.done:
                 steady = observer.settled() and is_steady(self._history, start)
                 steady = steady and (not self._due or is_even(self._history))
@@ -227,9 +226,9 @@ class Generators:
                 raise LoadError(reason)
         raise AssertionError("unreachable")
 
-    def said(self, event: str) -> dict[str, Message]:
+    def messages(self, event: str) -> dict[str, Message]:
         """The message of this `event` of each process that has sent it, by its name."""
-        return {process.name: process.said[event] for process in self._processes if event in process.said}
+        return {process.name: process.messages[event] for process in self._processes if event in process.messages}
 
     @property
     def last(self) -> Progress | None:
@@ -237,7 +236,7 @@ class Generators:
         return self._history[-1] if self._history else None
 
     def done(self, only: str) -> int:
-        """How many records the processes of the group have reported as done."""
+        """Number of records that the processes of the group have reported as done."""
         return sum(last.done for name, last in self._last.items() if of_group(name, only))
 
     def growth(self, opens: float, closes: float) -> float:
@@ -262,7 +261,7 @@ class Generators:
         return False
 
     def wait_for_read(self, records: int, timeout_s: float, observer: Observer) -> bool:
-        """Follow the processes until they were given `records`, whatever those are; return whether so."""
+        """Follow the processes until they have read `records`, of any kind; return whether so."""
         for _ in self._listen("reading all that the brokers hold", observer, until=time.monotonic() + timeout_s):
             if sum(last.attempted for last in self._last.values()) >= records:
                 return True
@@ -274,9 +273,9 @@ class Generators:
         """Return the message of this `event` of each process, sent before or now. Raises NotInTimeError."""
         processes = self._named(only)
         for _ in self._listen(phase, observer, until=time.monotonic() + timeout_s):
-            if all(event in process.said for process in processes):
-                return [process.said[event] for process in processes]
-        missing = ", ".join(process.name for process in processes if event not in process.said)
+            if all(event in process.messages for process in processes):
+                return [process.messages[event] for process in processes]
+        missing = ", ".join(process.name for process in processes if event not in process.messages)
         raise NotInTimeError(f"the generator process {missing} gave no {event} within {timeout_s:.0f} s")
 
     def _named(self, only: str) -> list[_Process]:
@@ -287,18 +286,17 @@ class Generators:
         checked = 0.0
         try:
             while (now := time.monotonic()) < until:
-                self._came_round = now
+                self._looked_at = now
                 if now - checked >= CHECK_EVERY_S:
                     checked = now
                     observer.check()
-                    last = self._history[-1] if self._history else None
-                    if last:
-                        observer.sends(last)
-                    observer.progress(phase, last)
+                    if self.last:
+                        observer.sends(self.last)
+                    observer.progress(phase, self.last)
                 self._take_in(min(until - now, CHECK_EVERY_S), observer)
                 yield
         finally:
-            self._came_round = math.inf
+            self._looked_at = math.inf
 
     def _take_in(self, timeout_s: float, observer: Observer) -> None:
         try:
@@ -307,9 +305,9 @@ class Generators:
             return
         process = next(process for process in self._processes if process.name == name)
         if message is None:
-            if "result" in process.said or process.killed:
-                return  # it has said all it had to say
-            observer.check()  # a generator that died with its brokers died of that
+            if "result" in process.messages or process.killed:
+                return
+            observer.check()  # a generator that ended with its brokers ended because of that
             raise LoadError(process.channel.obituary())
         if message["event"] == "failure":
             observer.check()
@@ -321,7 +319,7 @@ class Generators:
                 behind = self.done(PRODUCE) - self.done(CONSUME) / self._groups
                 self._lag.append((message["at"], max(0.0, behind)))
         else:
-            process.said[message["event"]] = message
+            process.messages[message["event"]] = message
 
     def _failure(self, name: str, message: Message) -> LoadError:
         reason, last = f"the generator process {name} failed: {message['reason']}", self._last.get(name)

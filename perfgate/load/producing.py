@@ -1,4 +1,4 @@
-"""One producer client: offers its records as its load says, and has the outcome of each counted."""
+"""A producer client: sends its records as its load says, and has the outcome of each counted."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ BURST_S = 0.0025
 """A capped load at its cap hands over what became due in this time at once, as Kafka's own tool does (2 ms): with less
 the last batch of each hand-over is mostly empty, which costs CPU for each record, here and in the brokers."""
 IDLE_S = 0.0005
-"""How long a capped load that has reached its cap sleeps: its latencies are that exact."""
+"""Sleep of a capped load that has reached its cap: the resolution of its latencies."""
 ROTATE_S = 0.005
-"""How often a client that does not linger is told to begin with another partition."""
+"""Interval at which a client that does not linger begins with another partition."""
 SPIN_RATE = 5_000
 """A paced client above this rate wakes every QUANTUM_S instead of for every record and acknowledgement."""
 QUANTUM_S = 0.0002
 PATIENCE_S = 0.1
 CATCH_UP_S = 5
 STALL_S = 0.25
-"""A loop that comes round later than this stood still: stopped, or starved of a processor. It never waits for longer
+"""A loop whose round takes longer than this stood still: stopped, or starved of a processor. It never waits for longer
 than PATIENCE_S."""
 ABOVE_S = 0.5
-"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
+"""Records in a capped load's buffer at the window's end are withdrawn when sending them would take longer than this.
 Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
 sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
 IN_GAP = 0.75
-"""What it still holds after this share of the gap between two turns is withdrawn, so that slow brokers are not busy
-with it in the other side's turn. A buffer drains in a quarter of the gap, and what is in flight has the rest of it."""
+"""Records still in it after this share of the gap between two turns are withdrawn, so that slow brokers are not busy
+with them in the other side's turn. A buffer drains in a quarter of the gap; records in flight have the rest of it."""
 HEARING_S = 0.002
-"""Outcomes are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there
-is one for every request, and a burst of them passed for a generator that stands still. Outcomes taken together may be
-dated together, so that this is how late they may be dated."""
+"""Outcomes are processed for this long at a time: a producer has to send records as well. Without acknowledgements
+every request has an outcome, and a burst of them passed for a generator that stands still. Outcomes processed together
+may be dated together: up to this much late."""
 CHUNK = 256
 CHUNKS_PER_PARTITION = 8
 
 
 class Sender:
-    """Sends one client's share of a round, and has :class:`Outcomes` count every record."""
+    """Sends a client's share of a round, and has :class:`Outcomes` count every record."""
 
     def __init__(self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient) -> None:
-        """`number`: which of the load's `spec["of"]` clients this is. Raises LoadClientError, ValueError."""
+        """`number` of this client, of the load's `spec["of"]`. Raises LoadClientError, ValueError."""
         self.client = client
         self._turns: list[list[float]] = spec.get("turns", [])
         self._gap_s: float = spec.get("gap_s", 0.0)
@@ -91,7 +91,7 @@ class Sender:
         self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
         self._schedule: AnySchedule = Schedule(0.0, self._rate)
         self._shape = spec.get("shape")
-        """Of a shaped load: what its schedule follows from the window's opening on."""
+        """The shape that a shaped load's schedule follows once the window opens."""
         self._number, self._of = number, spec["of"]
         self._limit = Limit(spec["most_rate"] / spec["of"]) if spec.get("most_rate") else None
         self._next = self._row = self._batches = 0
@@ -99,7 +99,7 @@ class Sender:
         self._refused_partition = 0
         self._refused_at, self._given_up = 0.0, 0
         self._late_turns: list[int] = []
-        """Of each turn, 1 where its records were still under way after the gap."""
+        """For each turn, 1 where its records were still in flight after the gap."""
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = self._committing_in_window_s = 0.0
         self._came_round = self._rotates_at = 0.0
         self.outcomes = Outcomes(spec, number, self._window, client, spec["buffer_records"] + 2 * CHUNK)
@@ -118,8 +118,8 @@ class Sender:
     def run(self, start: float) -> None:
         """Send until the window's end (or all records are sent), then wait for the outcome of every record, bounded.
 
-        A capped load withdraws what still waits in its buffer when that would take long to send; in a transaction that
-        would abort it, so it is sent. One that takes turns does so in the gap after each of them.
+        A capped load withdraws records in its buffer when they would take long to send, but not in a transaction, which
+        would be aborted. A load in turns does so in the gap after each turn.
         """
         precise_timers()
         self._schedule = Schedule(start + self._shift, self._rate)
@@ -181,10 +181,10 @@ class Sender:
         }
 
     def _take_turn(self, starts: float, opens: float, closes: float) -> None:
-        """Send from `starts` until `closes` and count from `opens` on; what is then unsent is given up.
+        """Send from `starts` until `closes` and count from `opens` on; then give up unsent records.
 
-        Before, the outcomes of the turn before are taken: a turn whose records were still under way after the gap, in
-        which a capped load withdraws what its buffer holds, was late.
+        Before, outcomes of the previous turn are processed: it was late if its records were still in flight after the
+        gap, in which a capped load withdraws those in its buffer.
         """
         over, busy = self._window.closes + self._gap_s, self.client.under_way() > 0
         late = False
@@ -199,19 +199,19 @@ class Sender:
             self.outcomes.next_turn()
         self._window.set(opens, closes)
         self._schedule = Schedule(starts + self._shift - self._next / self._rate, self._rate)
-        self._came_round = starts  # from then on it is to send, also where it was woken later
+        self._came_round = starts  # from then on it should send, also where it was woken later
         while (moment := self._round_again()) < closes:
             self._hear()
             self._offer(moment)
         if self._paced:
-            # What fell due while this thread was being woken goes out yet, in the gap before the other side's turn.
+            # Records due while this thread was being woken are still sent, in the gap before the other side's turn.
             while self._last_slot() > self._next and not len(self._refused) and now() < closes + self._gap_s / 2:
                 self._offer(closes)
             self._given_up += max(0, self._last_slot() - self._next) + len(self._refused)
         self._forget_refused()
 
     def _round_again(self) -> float:
-        """Return the time, and count how much of the window this client has stood still since the last call."""
+        """The time; counts how long in the window this client has stood still since the last call."""
         moment = now()
         if moment - self._came_round > STALL_S:
             self.stalled_in_window_s += self._window.share_of(self._came_round, moment)
@@ -219,24 +219,24 @@ class Sender:
         return moment
 
     def _hear(self) -> int:
-        """Take the outcomes that there are; return their number."""
+        """Process the outcomes received; return their number."""
         return self.client.take(self.outcomes.hear, HEARING_S)
 
     def _commit(self, transactions: Transactions) -> None:
-        """Commit the open transaction. Nothing is handed over meanwhile, which the generator cannot help."""
+        """Commit the open transaction. Nothing is sent meanwhile, which is no delay of the generator."""
         began = now()
         transactions.commit(self._hear, self._drain_s)
         self._came_round = now()
         self.outcomes.held(began, self._came_round, self._schedule.due_at(self._next))
         self._committing_in_window_s += self._window.share_of(began, self._came_round)
-        if not self._paced and not len(self._refused):  # that time is counted once those have found room
+        if not self._paced and not len(self._refused):  # else that time is counted when the refused records are sent
             self._note_pushback(began, self._came_round)
 
     def _drain(self) -> None:
-        """Send what is still owed, then wait for every outcome; both are bounded.
+        """Send the records still owed, then wait for every outcome; both are bounded.
 
-        A paced load that is behind although nothing pushed back is the generator's own fault: it owes for CATCH_UP_S at
-        most, and the rest is reported as unsent.
+        A paced load that is behind although nothing pushed back is the generator's own fault: it may catch up for
+        CATCH_UP_S, and the rest is reported as unsent.
         """
         deadline = now() + self._drain_s
         while (len(self._refused) or self._unsent() > 0) and (moment := now()) < deadline:
@@ -252,7 +252,7 @@ class Sender:
                 self.client.wait(ROTATE_S if self._rotates else PATIENCE_S)
 
     def _offer(self, moment: float) -> None:
-        """Send what is due at this moment, or wait a little."""
+        """Send the records due at this moment, or wait a little."""
         self._rotate()
         if len(self._refused):
             self._wait_for_room()
@@ -271,18 +271,18 @@ class Sender:
             time.sleep(QUANTUM_S if self._paced else IDLE_S)
 
     def _rotate(self) -> None:
-        """Have the client begin with another partition, now and then."""
+        """Have the client begin with another partition, every ROTATE_S."""
         if self._rotates and now() > self._rotates_at:
             self._rotates_at = now() + ROTATE_S
             self.client.rotate()
 
     def _wait_for_room(self) -> None:
-        """Wait until as many records have been resolved as wait for room, or a 16th of the buffer, bounded.
+        """Wait for the outcomes of as many records as wait for room, or of a 16th of the buffer, bounded.
 
-        Not for all of a small buffer: it would run empty meanwhile.
+        Not for all of a small buffer, which would run empty meanwhile.
         """
         waiting = self.client.under_way()
-        # Where all has been heard of there is room.
+        # With every outcome known there is room.
         enough = min(len(self._refused), max(1, waiting // 16)) if waiting else 0
         deadline = now() + RETRY_AFTER_S
         while enough > 0 and (moment := now()) < deadline:
@@ -291,7 +291,7 @@ class Sender:
             if resolved:
                 continue
             if enough == 1:
-                self.client.wait(deadline - moment)  # it is sent as soon as there is room
+                self.client.wait(deadline - moment)  # the record is sent as soon as there is room
             else:
                 time.sleep(IDLE_S)
 
@@ -302,7 +302,7 @@ class Sender:
         return self._own[self._batches % len(self._own)]
 
     def _make(self, count: int, moment: float) -> Rows:
-        """Return the next records, numbered, dated and keyed."""
+        """The next records, numbered, dated and keyed."""
         if self._values.every_row:
             self._row %= len(self._messages)
             count = min(count, len(self._messages) - self._row)
@@ -314,7 +314,7 @@ class Sender:
         self._next += count
         due = self._schedule.due(sequences) if self._paced else np.full(count, moment)
         self._values.stamp(row, sequences, due - self._ahead)
-        self.outcomes.made(sequences, due)
+        self.outcomes.note_due(sequences, due)
         messages = self._messages[row : row + count]
         messages["private"] = sequences
         if self._keys is not None:
@@ -346,7 +346,7 @@ class Sender:
         self.pushback_in_window_s += self._window.share_of(since, until)
 
     def _forget_refused(self) -> None:
-        """Drop what a capped load could not hand over by the window's end: it was never attempted."""
+        """Drop records that a capped load could not send by the window's end: they were never attempted."""
         if len(self._refused):
             self._note_pushback(self._refused_at, now())
             self._refused = self._messages[:0]
@@ -362,24 +362,24 @@ class Sender:
 
 
 class Withdrawing:
-    """Withdraws what waits in a client's buffer at the window's end, or in the gap (s) after each turn.
+    """Withdraws records in a client's buffer at the window's end, or in the gap (s) after each turn.
 
-    Such records never left, so none of them is in the log; those in flight get their answer.
+    They were never sent, so none of them is in the log; records in flight get their answer.
     """
 
     def __init__(self, client: SendingClient, window: Window, outcomes: Outcomes, gap_s: float) -> None:
         self._client, self._window, self._outcomes, self._gap_s = client, window, outcomes, gap_s
         self._turn = math.inf
-        """The end of the turn that was seen to last."""
+        """End of the last turn that was handled."""
 
     def at_the_end(self) -> None:
-        """Withdraw what the brokers would be busy with for long at the window's rate."""
+        """Withdraw records that would keep the brokers busy for long at the window's rate."""
         waiting, window_s = self._client.under_way(), self._window.closes - self._window.opens
         if waiting * window_s > ABOVE_S * self._outcomes.acked_in_window:
             self._client.withdraw()
 
     def in_gap(self, moment: float) -> None:
-        """Withdraw, once a turn, what is left when most of the gap after it has gone; without turns do nothing."""
+        """Withdraw, once a turn, the rest when most of the gap after it is over; without turns do nothing."""
         closes = self._window.closes
         if self._gap_s and closes != self._turn and moment > closes + IN_GAP * self._gap_s:
             self._turn = closes
@@ -388,16 +388,16 @@ class Withdrawing:
 
 
 def chunk_of(buffer_bytes: int, record_bytes: int, partitions: int) -> int:
-    """Number of records that are handed over at a time, all to one partition.
+    """Number of records sent at a time, all to a single partition.
 
-    Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
-    time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
+    Few enough that a small buffer holds records for every partition: with chunks of its own size a single partition
+    at a time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
     """
     return max(1, min(CHUNK, buffer_bytes // record_bytes // (CHUNKS_PER_PARTITION * partitions)))
 
 
 def chunk_that_fits(chunk: int, buffer_bytes: int, lengths: npt.NDArray[np.uint64]) -> int:
-    """The chunk, or a part of it, of which no run of rows of these lengths fills more than half of the buffer."""
+    """The largest part of `chunk` of which no run of rows of these lengths fills more than half of the buffer."""
     sums = np.concatenate(([0], np.cumsum(lengths.astype(np.int64))))
     while chunk > 1 and int((sums[chunk:] - sums[:-chunk]).max(initial=0)) > buffer_bytes // 2:
         chunk //= 2

@@ -1,7 +1,7 @@
 """The process of an agent on a load host of a file: a Dask worker that ends with the run. ``-m perfgate.load.remote``.
 
-Its standard input is a pipe of the run, over ssh or not: first what to connect to, then a line every few seconds. When
-that ends, or says nothing for SILENT_S, the run is gone, and so are this process and all that it has started.
+Its standard input is a pipe of the run, over ssh or not: first the scheduler to connect to, then a line every few
+seconds. When that ends, or is silent for SILENT_S, the run is gone: this process ends, with all that it has started.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ RUN_IS_GONE = 70
 
 def main() -> None:
     stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number, for the whole life
-    asked = json.loads(stdin.readline())
+    instructions = json.loads(stdin.readline())
     leave_no_core_dump()
     delete_left_over()
     folder = LockedFolder()
     threading.Thread(target=_follow, args=(folder,), daemon=True).start()
     try:
         with dask.config.set({**SETTINGS, "temporary-directory": str(folder.path)}):
-            asyncio.run(_serve(asked, folder.path))
-    except Exception as error:  # whatever it is, the run is given it, in one line
+            asyncio.run(_serve(instructions, folder.path))
+    except Exception as error:  # any error is reported to the run, in a line
         say(event="failed", reason=" ".join(str(error).split()) or repr(error))
     _end(folder)
 
 
-async def _serve(asked: dict[str, Any], folder: Path) -> None:
-    host, port = asked["scheduler"]
+async def _serve(instructions: dict[str, Any], folder: Path) -> None:
+    host, port = instructions["scheduler"]
     try:
         socket.create_connection((host, port), timeout=REACHED_WITHIN_S).close()
     except OSError as error:
@@ -58,12 +58,12 @@ async def _serve(asked: dict[str, Any], folder: Path) -> None:
         ) from error
     worker = Worker(
         f"tls://{_bracketed(host)}:{port}",
-        name=asked["name"],
+        name=instructions["name"],
         nthreads=1,
         memory_limit=0,
-        host=asked["address"],
+        host=instructions["address"],
         dashboard_address="127.0.0.1:0",  # every worker has a web server: without TLS, at its own address by itself
-        security=security(asked["certificate"], asked["key"]),
+        security=security(instructions["certificate"], instructions["key"]),
         local_directory=str(folder),
         silence_logs=logging.CRITICAL,
     )

@@ -1,6 +1,6 @@
-"""Dask schedulers: the run's own, reached over TLS by a certificate of the run, or a running one, asked who it is.
+"""Dask schedulers: the run's own, with TLS by a certificate of the run, or a running scheduler, which is checked.
 
-Who has the run's key is of the run: it goes to the hosts inside their ssh connections, and to no file that stays.
+The run's key proves that a process is the run's: it goes to hosts in their ssh connections, and to no file that stays.
 Dask's own `Security.temporary` is not used: its certificate is valid from now on, and a host whose wall clock is a
 second behind refuses it.
 """
@@ -24,7 +24,7 @@ SETTINGS = {
     "distributed.worker.daemon": False,
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
-    # What Dask does for its users' tasks every 10 and 20 ms: 2.5 % of a core on each host, 0.4 % without (measured).
+    # Dask's work for its users' tasks every 10 and 20 ms: 2.5 % of a core on each host, 0.4 % without (measured).
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
 }
@@ -48,9 +48,9 @@ USES = (
 
 
 def check_scheduler(address: str) -> None:
-    """Ask the scheduler who it is. Raises ConfigurationError: what is there in its place.
+    """Check that a Dask scheduler is at the address. Raises ConfigurationError with what is there in its place.
 
-    A client bounds the connection by itself, and waits for ever for the first word of what accepts it.
+    A client bounds the connection by itself, and waits for ever for the first message of whatever accepts it.
     """
     try:
         asyncio.run(asyncio.wait_for(_identity(address, CONNECT_S), CONNECT_S + ANSWER_S))
@@ -128,7 +128,7 @@ def certificate_and_key() -> tuple[str, str]:
 
 
 def security(certificate: str, key: str) -> Security:
-    """What makes each end of a connection prove that it has the key."""
+    """Security by which each end of a connection proves that it has the key."""
     roles = ("client", "scheduler", "worker")
     return Security(  # type: ignore[no-untyped-call]
         require_encryption=True,

@@ -1,4 +1,4 @@
-"""Shaped loads in a generator process: when each record is due, and what became of the records over the window."""
+"""Shaped loads in a generator process: when each record is due, and the records' outcomes over the window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Times = npt.NDArray[np.float64]
 class ShapedSchedule:
     """Every `of`-th record, from record `number` on, of a load at a shape's rate from `opens` on.
 
-    Before, since `start`, the rate is the shape's first one, and after its end the last one.
+    Before, from `start` on, the rate is the shape's first, and after its end its last.
     """
 
     def __init__(self, start: float, opens: float, points: Sequence[tuple[float, float]], number: int, of: int) -> None:
@@ -30,14 +30,14 @@ class ShapedSchedule:
         self.start, self._number, self._of = start, number, of
         begun = (opens - start) * points[0][1]
         pieces = [(start, 0.0, points[0][1], 0.0)]
-        for (s, a), (e, b) in pairwise(points):
-            if e > s:
-                pieces.append((opens + s, begun, a, (b - a) / (e - s)))
-                begun += (e - s) * (a + b) / 2
+        for (start_s, first), (end_s, last) in pairwise(points):
+            if (seconds := end_s - start_s) > 0:
+                pieces.append((opens + start_s, begun, first, (last - first) / seconds))
+                begun += seconds * (first + last) / 2
         pieces.append((opens + points[-1][0], begun, points[-1][1], 0.0))
         self._pieces = pieces
         self._columns = np.array(pieces).T
-        """Of each piece: when it begins, the records due by then, its rate there, and by how much that grows in a s."""
+        """For each piece: its begin, the records due by then, its rate there, and the rate's growth per s."""
         self._times, self._counts = ([*column] for column in self._columns[:2].tolist())
 
     def due_at(self, index: int) -> float:
@@ -68,7 +68,7 @@ class OverTime:
     def __init__(self, window: Window, seconds: float, phases: Mapping[str, Sequence[float]]) -> None:
         """`phases`: begin and end of each, in s since the window opens."""
         self._window, self._phases = window, phases
-        ticks = math.ceil(seconds / TICK_S - 1e-6) + 1  # the last one is all time after the window
+        ticks = math.ceil(seconds / TICK_S - 1e-6) + 1  # the last tick is all time after the window
         self.sent, self.acked = np.zeros(ticks, np.int64), np.zeros(ticks, np.int64)
         self.latency = np.zeros((math.ceil(seconds), COARSE_BUCKETS), np.int64)
         self.recorders = {PHASE_LATENCY[name]: LatencyRecorder() for name in phases}
@@ -88,7 +88,7 @@ class OverTime:
             self.recorders[PHASE_LATENCY[name]].record((heard - due)[(at >= begin) & (at < end)])
 
     def counts(self) -> dict[str, list[int]]:
-        """Return the counts, as a result states them."""
+        """The counts, as a result states them."""
         return {
             "sent_over_time": self.sent.tolist(),
             "acked_over_time": self.acked.tolist(),

@@ -1,7 +1,7 @@
 """The hosts of a file: an agent on each, started over OpenSSH, or here, and led by a Dask scheduler over TLS.
 
-ssh is the user's own, with its configuration, agents and jump hosts. What a host needs goes over standard input: never
-by a command line or an environment, which others on the host can see. The processes end with their standard input.
+ssh is the user's own, with its configuration, agents and jump hosts. All that a host needs goes over standard input,
+not by command line or environment, which others on the host can see. The processes end with their standard input.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ OPTIONS = (
     # A network that is gone ends ssh within 9 s.
     "ServerAliveInterval=3",
     "ServerAliveCountMax=3",
-    # What the user's configuration may say of sessions at a terminal.
+    # Settings of the user's configuration that are for sessions at a terminal.
     "RemoteCommand=none",
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
-    # A connection that others share is used; one that outlives this run is not made.
+    # A shared connection is used, but none is opened that would outlive this run.
     "ControlMaster=no",
 )
 START = (
     'import sys,json;sys.version_info<(3,11) and sys.exit("Python 3.11 or newer is needed, and this is "'
     '+sys.version.split()[0]);exec(json.loads(open(0,"rb",0,closefd=False).readline()))'
 )
-"""What the host's Python is started with: it runs the program that the first line of its standard input holds."""
+"""Code for the host's Python: it runs the program in the first line of its standard input."""
 BEAT_S = 5.0
 END_S = 5.0
 HELLO_S = 30.0
@@ -80,17 +80,17 @@ CAUSES = {
     "Host key verification failed": "its host key is not known (connect once by hand, or set UserKnownHostsFile)",
     "REMOTE HOST IDENTIFICATION HAS CHANGED": "its host key is not the one that is known",
 }
-"""Words of ssh, and what they mean; others: the host cannot be reached."""
+"""Messages of ssh, and their meaning; others: the host cannot be reached."""
 
 
 @contextlib.contextmanager
 def file_hosts(
     file: HostsFile, *, worker: Sequence[str] = WORKER, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[DaskTransport]:
-    """Yield the transport of the file's hosts, and end all that was started for it.
+    """The transport of the file's hosts; leaving the context ends all that was started for it.
 
-    `worker`: see :func:`perfgate.load.hosts.dask_hosts`; `say` is given what takes long. Raises
-    ConfigurationError, a line for each host that cannot be had.
+    `worker`: see :func:`perfgate.load.hosts.dask_hosts`; `say` is given steps that take long. Raises
+    ConfigurationError, a line for each host that cannot be used.
     """
     if file.scheduler:
         with dask_hosts(file.scheduler, worker=worker) as transport:
@@ -108,7 +108,7 @@ def file_hosts(
             raise ConfigurationError(f"--hosts={file.path}: no scheduler can be started: {error}") from error
         own_port = int(str(cluster.scheduler_address).rpartition(":")[2])
         processes = [stack.enter_context(contextlib.closing(HostProcess(host))) for host in file.hosts]
-        for process in processes:  # side by side, before one after the other is waited for
+        for process in processes:  # all at once, before they are waited for in turn
             stack.callback(process.hang_up)
         addresses = _side_by_side(processes, lambda process: _started(process, (file.address, own_port), keys, say))
         client = stack.enter_context(client_of(f"tls://{LOOPBACK}:{own_port}", security(*keys)))
@@ -116,19 +116,19 @@ def file_hosts(
 
 
 def _check_packages(file: HostsFile) -> None:
-    """Raise ConfigurationError where a host is to be given other versions than this machine has."""
+    """Raise ConfigurationError where a host would be given other versions than this machine has."""
     given, here = dict(LOCKED.findall(LOCK.read_text())), packages()
-    other = [name for name, version in here.items() if version != given[name]]
-    if other and (hosts := [host.name for host in file.hosts if host.install]):
-        there = [f"{name}=={given[name]}" for name in other]
+    different = [name for name, version in here.items() if version != given[name]]
+    if different and (hosts := [host.name for host in file.hosts if host.install]):
+        there = [f"{name}=={given[name]}" for name in different]
         raise ConfigurationError(
             f"--hosts={file.path}: install = true gives {', '.join(hosts)} {', '.join(there)}, and this machine has "
-            f"{', '.join(f'{name} {here[name]}' for name in other)}; install the same here: {pip_install(*there)}"
+            f"{', '.join(f'{name} {here[name]}' for name in different)}; install the same here: {pip_install(*there)}"
         )
 
 
 def _side_by_side(processes: Sequence[HostProcess], start: Callable[[HostProcess], str]) -> dict[str, str]:
-    """Return what `start` returns for each host, by its name. Raises ConfigurationError with the faults of all."""
+    """Results of `start` for each host, by its name. Raises ConfigurationError with the errors of all."""
     with ThreadPoolExecutor(max_workers=len(processes)) as pool:
         starting = {process.host.name: pool.submit(start, process) for process in processes}
         try:
@@ -159,10 +159,10 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
         }
     )
     hello = process.hear(HELLO_S, "starting Python")
-    # sshd says who is connected to what: the run's address as the host sees it, and the host's own.
+    # From sshd: the run's address as the host sees it, and the host's own.
     theirs, _, own, _ = (hello["ssh"] or HERE).split() if host.ssh else HERE.split()
-    said = process.hear(READY_S, "checking its version")
-    if said["event"] == "send":
+    message = process.hear(READY_S, "checking its version")
+    if message["event"] == "send":
         say(f"installing on load host {host.name}")
         archive = _archive()
         process.post({"bytes": len(archive)})
@@ -197,7 +197,7 @@ def _key() -> str:
 
 
 def _archive() -> bytes:
-    """What a host needs: the package, and the lock of what it needs besides."""
+    """Archive for a host: the package, and the lock of its requirements."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as files:
         sources = [path for kind in ("*.py", "*.c") for path in sorted((ROOT / "perfgate").rglob(kind))]
@@ -218,7 +218,7 @@ def command_of(host: LoadHost) -> list[str]:
 
 
 class HostProcess:
-    """The run's end of the process on one host."""
+    """The run's side of the process on a host."""
 
     def __init__(self, host: LoadHost) -> None:
         """Raises ConfigurationError where there is no ssh."""
@@ -233,42 +233,42 @@ class HostProcess:
             )
         except OSError as error:
             raise ConfigurationError(f"--hosts: {host.where}: ssh cannot be started: {error}") from error
-        self._said: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._words: collections.deque[str] = collections.deque(maxlen=20)
-        self._telling, self._over = threading.Lock(), threading.Event()
+        self._writing, self._over = threading.Lock(), threading.Event()
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_words)]
         for reader in self._readers:
             reader.start()
         self.post(Path(boot.__file__).read_text() + "\nmain()\n")
 
     def post(self, message: object) -> None:
-        """Send one line of JSON."""
+        """Send a line of JSON."""
         self.send(json.dumps(message).encode() + b"\n")
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are; that the process is gone is noticed when it is asked next."""
+        """Send bytes; a process that is gone is noticed when its next message is awaited."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError), self._telling:  # ValueError: it is closed
+        with contextlib.suppress(OSError, ValueError), self._writing:  # ValueError: it is closed
             self._process.stdin.write(data)
             self._process.stdin.flush()
 
     def hear(self, within_s: float, doing: str) -> Mapping[str, Any]:
-        """Return what the process says next.
+        """The next message of the process.
 
-        Raises ConfigurationError with the reason when it has failed, ended, or says nothing within this time.
+        Raises ConfigurationError with the reason when it has failed, ended, or is silent for this time.
         """
         try:
-            said = self._said.get(timeout=max(0.0, within_s))
+            message = self._messages.get(timeout=max(0.0, within_s))
         except queue.Empty:
             raise self.failure(f"did not answer within {within_s:.0f} s ({doing})") from None
-        if said is None:
+        if message is None:
             raise self.failure(self._why())
-        if said["event"] == "failed":
-            raise self.failure(said["reason"])
-        return said
+        if message["event"] == "failed":
+            raise self.failure(message["reason"])
+        return message
 
     def failure(self, reason: str) -> ConfigurationError:
-        """The error that says so of this host."""
+        """The error with this reason, of this host."""
         return ConfigurationError(f"--hosts: {self.host.where}: {reason}")
 
     def follow(self) -> None:
@@ -279,7 +279,7 @@ class HostProcess:
         """Let the process end, without waiting for it."""
         self._over.set()
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError), self._telling:
+        with contextlib.suppress(OSError), self._writing:
             self._process.stdin.close()
 
     def close(self) -> None:
@@ -291,12 +291,12 @@ class HostProcess:
             self._process.kill()
             self._process.wait()
         for stream, reader in zip((self._process.stdout, self._process.stderr), self._readers, strict=True):
-            reader.join(END_S)  # one that a connection's master holds open ends later
+            reader.join(END_S)  # a stream that a connection's master holds open ends later
             if stream and not reader.is_alive():
                 stream.close()
 
     def kill(self) -> None:
-        """End the process at once; what waits for its next message is given its end."""
+        """End the process at once; a thread that waits for its next message gets its end."""
         self._over.set()
         self._process.kill()
 
@@ -310,10 +310,10 @@ class HostProcess:
             _, mark, text = line.decode(errors="replace").partition(boot.MARK)
             if mark:
                 try:
-                    self._said.put(json.loads(text))
+                    self._messages.put(json.loads(text))
                 except ValueError:  # cut off: it ended while it wrote
                     break
-        self._said.put(None)
+        self._messages.put(None)
 
     def _read_words(self) -> None:
         assert self._process.stderr is not None

@@ -1,4 +1,4 @@
-"""Processes of a system's official tools, each with its output in a file, and what a run observes meanwhile."""
+"""Processes of a system's official tools, each with its output in a file, and observation of the run meanwhile."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Tools:
             raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
 
     def let_pass(self, seconds: float, phase: str) -> bool:
-        """Let time pass; return False as soon as one of the tools has ended."""
+        """Let time pass; return False as soon as a tool has ended."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             self.observer.check()
@@ -88,7 +88,7 @@ class Tools:
         every_s: float = LOOK_EVERY_S,
         alive: bool = True,
     ) -> None:
-        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
+        """Wait until `come` is true. Raises LoadError, with the tools' last words, when it is late or they end."""
         until = time.monotonic() + bound_s
         while not come():
             self.observer.check()
@@ -105,7 +105,7 @@ class Tools:
 
 
 class ToolDriver:
-    """What drivers of official tools have in common; see :class:`perfgate.model.load.Driver`."""
+    """Base of the drivers of official tools; see :class:`perfgate.model.load.Driver`."""
 
     takes_turns = False
 
@@ -123,7 +123,7 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> None:
 
 
 def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Received:
-    """Return what tools received that read so many records, and check none of them."""
+    """The result of tools that read this number of records, and check none of them."""
     return Received(
         received_in_window=round(in_window),
         received_bytes_in_window=round(bytes_in_window),
@@ -144,7 +144,7 @@ def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Recei
 def result_of(
     usage: Usage, started: float, opened: float, closed: float, *, sent: Sent | None, received: Received | None
 ) -> LoadResult:
-    """Return the result of tools whose load began at `started` and was measured from `opened` to `closed`.
+    """The result of tools whose load began at `started` and was measured from `opened` to `closed`.
 
     All in s on the monotonic clock; `usage` was read at both edges.
     """

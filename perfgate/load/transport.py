@@ -20,13 +20,13 @@ from perfgate.model.measured import MachineUse, TimeService
 
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
-"""Takes the name of a process and what it says, from any thread; None: it says no more."""
+"""Takes the name of a process and its message, from any thread; None: the end of its messages."""
 ROOT = Path(__file__).parents[2]
 WORKER = ("-m", "perfgate.load.worker")
-"""What Python is started with for a generator process."""
+"""Python's arguments for a generator process."""
 LEAD_S = 0.05
 LAST_WORDS = 10
-LONGEST_STRANGE = 200
+LONGEST_LINE = 200
 END_S = 3.0
 """A process that has closed its output ends at once, or not by itself; an agent's answer must not take ANSWER_S."""
 
@@ -52,13 +52,13 @@ class Channel(Protocol):
     """One generator process. All moments in its messages are on the run's own monotonic clock."""
 
     def post(self, message: Mapping[str, object]) -> None:
-        """Send one message; that the process is gone is noticed when it is listened to."""
+        """Send a message; a process that is gone is noticed by the end of its messages."""
 
     def kill(self) -> None:
         """End the process without waiting for it."""
 
     def end(self) -> None:
-        """Wait for the end of the killed process and give back what it held."""
+        """Wait for the end of the killed process and release its resources."""
 
     def obituary(self) -> str:
         """How the process ended, with its last words."""
@@ -68,40 +68,40 @@ class Transport(Protocol):
     """Starts generator processes."""
 
     lead_s: float
-    """A moment so far ahead reaches every process before it comes."""
+    """Lead time by which a message about a moment reaches every process before it."""
     here: bool
     """Whether all processes are on the machine of the run."""
     size: int
-    """How many hosts there are; as many processes of one role are on a host each."""
+    """Number of hosts; as many processes of a role are on a host each."""
 
     def on(self, link: Link) -> Transport:
-        """The transport for clients on this link: in the zone that it comes from."""
+        """The transport of clients on this link: hosts in the zone that it comes from."""
 
     def first(self, count: int) -> Transport:
         """The transport of the first `count` hosts alone."""
 
     def cannot(self, link: Link) -> str | None:
-        """Why no process can be on this link; None when one can."""
+        """The reason why no process can be on this link; None when some can."""
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> Mapping[str, Channel]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
 
     def clocks(self, at: float) -> Mapping[str, HostClock]:
-        """The host of each process started last, with its clock at a moment since; empty: none but this one.
+        """Clock, at a moment since, of the host of each process started last; empty: all on this machine.
 
         `at` in s on the run's monotonic clock. Raises LoadError.
         """
 
     def machines(self) -> Mapping[str, MachineUse]:
-        """What each load host's machine did in the window, by name; after its end. Raises LoadError.
+        """Use of each load host's machine in the window, by name; after its end. Raises LoadError.
 
-        Empty where there is none but this machine.
+        Empty where all processes are on this machine.
         """
 
     def collect(self, folder: Path) -> None:
-        """Have all that the processes started last have written down so far (`history` of a spec) in this folder.
+        """Copy the journals so far of the processes started last (`history` of a spec) to this folder.
 
-        Times are on the run's own clock there. Raises LoadError, with the host, when something of it is missing.
+        Times are on the run's own clock there. Raises LoadError, with the host, when a part is missing.
         """
 
 
@@ -111,9 +111,9 @@ class LocalProcess:
     def __init__(self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str]) -> None:
         self._name, self._heard = name, heard
         self._stderr: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in end
-        self._strange = ""
+        self._no_message = ""
         """A whole line of its output that is no message."""
-        self._telling = threading.Lock()
+        self._writing = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, *worker],
             cwd=ROOT,
@@ -136,7 +136,7 @@ class LocalProcess:
 
     def post(self, message: Mapping[str, object]) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
+        with contextlib.suppress(BrokenPipeError, ValueError), self._writing:  # ValueError: it is closed
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
 
@@ -165,18 +165,18 @@ class LocalProcess:
             status = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             return "closed its output, and did not end,"
-        if self._strange:
-            return f"was ended: it wrote {self._strange!r}, which is no message,"
+        if self._no_message:
+            return f"was ended: it wrote {self._no_message!r}, which is no message,"
         return f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
 
     def _read(self) -> None:
-        """Pass on each message, and then the end, which a line that is no message is too."""
+        """Pass on each message, then the end; a line that is no message ends them, too."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = message_of(line)
             if message is None:
-                if line.endswith("\n"):  # not cut by its end: what else it writes cannot be trusted either
-                    self._strange = line.strip()[:LONGEST_STRANGE]
+                if line.endswith("\n"):  # not cut by its end: its other output cannot be trusted either
+                    self._no_message = line.strip()[:LONGEST_LINE]
                     self._process.kill()
                 break
             self._heard(self._name, message)
@@ -184,7 +184,7 @@ class LocalProcess:
 
 
 def message_of(line: str) -> Message | None:
-    """The message in a line of a process' output; None for any other line, as one that was cut off."""
+    """The message in a line of a process's output; None for any other line, or a part of a line."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -193,7 +193,7 @@ def message_of(line: str) -> Message | None:
 
 
 def summed(results: Sequence[Message]) -> dict[str, Any]:
-    """Counts of clients or processes added up, numbers and lists of them; of errors, the first words of each kind."""
+    """Sums of clients' or processes' numbers and lists of numbers; of errors, the first words of each kind."""
     total: dict[str, Any] = {}
     for result in results:
         for name, value in result.items():
@@ -231,7 +231,7 @@ class LocalTransport:
         try:
             for name, spec in specs.items():
                 started[name] = LocalProcess(name, spec, heard, self._worker)
-        except OSError as error:  # a full disk has no room for what they say on their standard error
+        except OSError as error:  # a full disk has no room for their standard error
             ended(started)
             raise LoadError(f"its generators cannot be started: {error}") from error
         except BaseException:

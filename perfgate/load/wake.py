@@ -1,8 +1,8 @@
 """Wake-up delay of this machine while it is loaded: a property of the machine, not of a generator.
 
 A process of its own sleeps 4 ms at a time. Inside a generator the interpreter's lock would be measured too.
-``python perfgate/load/wake.py`` takes one line, "opens closes" (s on the
-monotonic clock, both past), and answers with the 99th percentile in ms, or - when there were too few sleeps.
+``python perfgate/load/wake.py`` reads a line, "opens closes" (s on the monotonic clock, both past), and answers with
+the 99th percentile in ms, or - when there were too few sleeps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 SLEEP_S = 0.004
 """250 wake-ups in a window of a second, which take 1 to 2 % of a processor (2 vCPU)."""
 FEWEST_SLEEPS = 100
-"""Fewer say nothing of a 99th percentile."""
+"""Fewer have no meaningful 99th percentile."""
 ANSWER_WITHIN_S = 30.0
 QUANTILE = 0.99
 TIMER_SLACK_NS = 1_000
@@ -44,7 +44,7 @@ class WakeProbe:
         self._process.communicate()
 
     def p99_ms(self, opens: float, closes: float) -> float | None:
-        """The 99th percentile of the delay between these moments, in ms; None when it is not known."""
+        """The 99th percentile of the delays between these moments, in ms; None when it is not known."""
         try:
             output, _ = self._process.communicate(f"{opens} {closes}\n", timeout=ANSWER_WITHIN_S)
         except (subprocess.TimeoutExpired, BrokenPipeError):
@@ -62,7 +62,7 @@ def p99_ms(delays_s: list[float]) -> float | None:
 
 
 def main() -> None:
-    """Sleep and look until a line comes, or the run is gone."""
+    """Sleep and measure until a line comes, or the run is gone."""
     # As in the generators: Linux adds 50 us by default.
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(TIMER_SLACK_NS))
     due, late = array("d"), array("d")

@@ -1,4 +1,4 @@
-"""A generator process: runs the clients of one spec, a thread each. ``-m perfgate.load.worker``.
+"""A generator process: runs the clients of a spec, a thread each. ``-m perfgate.load.worker``.
 
 Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `join`, `rest`,
 `dwell_s`, `hurry` and `stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes,
@@ -31,12 +31,12 @@ from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 
 PROGRESS_EVERY_S = 0.1
 LINGER_S = 1.0
-"""How long clients stay connected after the result, unless the run ends the process: what their connections carried
-is read at the window's end, when a load that nothing waits for has been done for milliseconds."""
+"""Time that clients stay connected after the result, unless the run ends the process: their connections' counters are
+read at the window's end, when a load that nothing waits for has been done for milliseconds."""
 SWITCH_INTERVAL_S = 0.0005
 RUN_IS_GONE, RUN_IS_SILENT = 70, 71
 SILENT_S = 10
-"""The run writes at least every BEAT_S, from a thread of its own; one that was stopped (Ctrl-Z) does not."""
+"""The run writes at least every BEAT_S, from a thread of its own; a run that was stopped (Ctrl-Z) does not."""
 
 
 def emit(event: str, **fields: Any) -> None:
@@ -64,10 +64,10 @@ class LoadClient(Protocol):
         """Counts so far; called from another thread."""
 
     def result(self) -> Mapping[str, Any]:
-        """Return the counts."""
+        """The counts."""
 
     def recorders(self) -> Mapping[str, LatencyRecorder]:
-        """Return the latencies by name."""
+        """The latencies by name."""
 
 
 class Control:
@@ -78,9 +78,9 @@ class Control:
         self.window = Window()
         self.rest, self.stop, self.join = threading.Event(), threading.Event(), threading.Event()
         self.hurry = threading.Event()
-        """Set once consumers are to work no longer."""
+        """Set when consumers should stop working on records."""
         self.dwell_s = 0.0
-        """How long a consumer takes over the records of one batch."""
+        """Time that a consumer takes over the records of a batch, in s."""
         self._start = 0.0
         self._started = threading.Event()
         self._heard, self._ends_at = 0, now() + self.spec["most_s"]
@@ -88,7 +88,7 @@ class Control:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def wait_for_start(self) -> float:
-        """Wait for the run to name the time at which the load starts, and return it."""
+        """Wait for the run to set the start of the load, and return it."""
         self._started.wait()
         return self._start
 
@@ -113,7 +113,7 @@ class Control:
         os._exit(RUN_IS_GONE)
 
     def _watch(self) -> None:
-        silent_s = 0  # not by the clock: a process that was stopped itself has read nothing either
+        silent_s = 0  # not by the clock: a process that was itself stopped has read nothing either
         while True:
             heard = self._heard
             time.sleep(1)
@@ -151,7 +151,7 @@ class Edges:
 
 
 def merged_histograms(clients: Sequence[LoadClient]) -> dict[str, str]:
-    """Return the clients' latencies added up, by name, as HdrHistogram's text."""
+    """The clients' latencies added up, by name, as HdrHistogram's text."""
     totals: dict[str, Whole] = {}
     for client in clients:
         for name, recorder in client.recorders().items():
@@ -196,7 +196,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
     counted.set()
     if failures:
         _report(clients)
-        emit("failure", reason="; ".join(failures), code=min(codes))  # empty as soon as one is no broker's
+        emit("failure", reason="; ".join(failures), code=min(codes))  # empty unless all are the brokers'
         return
     emit(
         "result",
@@ -209,7 +209,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
 
 
 def _code_of(error: Exception) -> str:
-    """The brokers' error, or that they gave no answer; empty where the load failed of itself."""
+    """The client's name of the brokers' error, or of a missing answer; empty for errors of the load itself."""
     return error.code if isinstance(error, UnansweredError) else ""
 
 

@@ -28,7 +28,7 @@ def test_a_partition_that_stands_still_keeps_its_times(partitions: int) -> None:
     spec = {"topics": ["t"], "partitions": partitions, "paced": True}
     outcomes = Outcomes(spec, 0, Window(), Mock(), UNDER_WAY)
     numbers = np.arange(partitions * UNDER_WAY, dtype=np.uint64)
-    outcomes.made(numbers, numbers.astype(np.float64))
+    outcomes.note_due(numbers, numbers.astype(np.float64))
     waiting = numbers[::partitions]  # the others of each round have had their outcome
     assert (outcomes._due[waiting & outcomes._mask] == waiting).all()
 
@@ -44,7 +44,7 @@ def delays_ms(
     monkeypatch.setattr(module, "now", lambda: moment)
     monkeypatch.setattr(outcomes._schedule_delay, "record", found.extend)
     numbers = np.arange(len(due), dtype=np.uint64)
-    outcomes.made(numbers, np.array(due))
+    outcomes.note_due(numbers, np.array(due))
     messages = np.zeros(len(due), MESSAGE)
     messages["private"] = numbers
     for one in held:
@@ -98,7 +98,7 @@ class Sent:
         messages = np.zeros(len(due), MESSAGE)
         messages["private"], messages["partition"], messages["len"] = numbers, numbers % 2, 100
         messages["offset"] = numbers
-        self.outcomes.made(numbers, np.array(due))
+        self.outcomes.note_due(numbers, np.array(due))
         self.moment = at
         self.outcomes.hand_over(messages, 0, at)
         self.outcomes.handed_over(messages, at)

@@ -107,7 +107,7 @@ def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, m
             rows = np.zeros(len(due[part]), MESSAGE)
             rows["private"], rows["offset"] = np.arange(first, first + len(rows)), np.arange(first, first + len(rows))
             monkeypatch.setattr(module, "now", lambda at=float(due[part][-1]): at)
-            outcomes.made(rows["private"], due[part])
+            outcomes.note_due(rows["private"], due[part])
             outcomes.hand_over(rows, 0, float(due[part][-1]))
             outcomes.handed_over(rows, float(due[part][-1]))
             outcomes.hear(rows, np.maximum(due[part] + latency[part], due[part][-1]))
