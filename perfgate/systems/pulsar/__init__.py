@@ -1,1 +1,1 @@
-"""Apache Pulsar: all that knows it."""
+"""Apache Pulsar: all code that is specific to it."""

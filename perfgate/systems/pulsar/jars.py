@@ -1,8 +1,8 @@
 """Pulsar's jars: a frozen list of coordinates a version, each with its SHA-256, from a repository of Maven.
 
-The lists stand next to this module. Maven cannot resolve Pulsar's own ones by their POMs alone: 4.0.8's depend on a
-jar that was never published (bcprov), 4.2.4's on several versions of one library. So each list is what was tried here:
-broker, bookie and ZooKeeper run on all of it, and nothing else is ever fetched.
+The lists are next to this module. Maven cannot resolve Pulsar's jars by their POMs alone: 4.0.8's depend on a jar that
+was never published (bcprov), 4.2.4's on several versions of the same library. Each list was tested: broker, bookie and
+ZooKeeper run on all of it, and nothing else is ever fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SUFFIX = ".jars.sha256"
 LISTS = Path(__file__).parent
 AT_A_TIME = 8
-"""Downloads: 315 jars, 232 MB, took 78 s so."""
+"""Parallel downloads: 315 jars, 232 MB, took 78 s."""
 FETCH_TIMEOUT_S = 60
 TRIES = 3
 TOOL = ":pulsar-testclient:"
@@ -33,13 +33,13 @@ JAVA_NEEDED = 17
 
 
 def known_versions() -> list[str]:
-    """Return the versions that can be started, oldest first."""
+    """Versions that can be started, oldest first."""
     names = [path.name.removeprefix("pulsar-").removesuffix(SUFFIX) for path in LISTS.glob(f"pulsar-*{SUFFIX}")]
     return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
 
 
 def kept_digests(version: str) -> Mapping[str, str]:
-    """Return the SHA-256 of every jar of this Pulsar by its coordinates (group:artifact[:classifier]:version).
+    """SHA-256 of every jar of this Pulsar by its coordinates (group:artifact[:classifier]:version).
 
     Raises ConfigurationError for a version without a list.
     """
@@ -53,20 +53,21 @@ def kept_digests(version: str) -> Mapping[str, str]:
 
 
 def pulsar_jars(version: str) -> Jars:
-    """Return Pulsar `version` from the local repository (~/.m2), where what is missing is fetched first.
+    """Pulsar `version` from the local repository (~/.m2), where missing jars are fetched first.
 
-    Every jar is checked against the list at every call. Raises ConfigurationError for an unknown version, for a jar
-    that cannot be had, and for one that is another than was tried.
+    Every jar is checked against the list at every call. Raises ConfigurationError for an unknown version, and for a
+    jar that cannot be fetched, or is not the tested jar.
     """
-    kept = kept_digests(version)
+    expected = kept_digests(version)
     try:
         with repository() as url, ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
             from jgo.maven import MavenContext  # takes 0.1 s, and only a run that starts brokers fetches jars
 
             context = MavenContext(remote_repos={"central": url}, timeout=FETCH_TIMEOUT_S)
-            jars = tuple(pool.map(lambda name: _jar(context, name), kept))
-            found = pool.map(lambda jar: digest(jar, "sha256"), jars)
-            other = [str(jar) for jar, is_, kept_ in zip(jars, found, kept.values(), strict=True) if is_ != kept_]
+            jars = tuple(pool.map(lambda name: _jar(context, name), expected))
+            actual = pool.map(lambda jar: digest(jar, "sha256"), jars)
+            checked = zip(jars, actual, expected.values(), strict=True)
+            other = [str(jar) for jar, sha256, listed in checked if sha256 != listed]
     except OSError as error:
         raise ConfigurationError(f"the jars of Pulsar {version} cannot be read: {redacted(str(error))}") from error
     if other:
@@ -78,7 +79,7 @@ def pulsar_jars(version: str) -> Jars:
 
 
 def tool_jars(version: str) -> Jars:
-    """Return the jars of pulsar-perf: those of this Pulsar, or of the default one where its list has no tool.
+    """The jars of pulsar-perf: those of this Pulsar, or of the default Pulsar where its list has no tool.
 
     A client of 4.0 speaks with every later broker. Raises ConfigurationError as :func:`pulsar_jars` does.
     """
@@ -105,7 +106,7 @@ def _jar(context: MavenContext, coordinates: str) -> Path:
     for _ in range(TRIES):
         try:
             return Path(wanted.resolve())
-        except Exception as error:  # whatever its HTTP layer raises; all of it means the same to the user
+        except Exception as error:  # any error of its HTTP layer: all mean the same to the user
             last = error
     raise ConfigurationError(
         f"{coordinates} cannot be had from the Maven repository ({type(last).__name__}: {redacted(str(last))}); check "

@@ -1,4 +1,4 @@
-"""State of a Pulsar topic over time: which broker serves each partition, which bookies hold it, who is there."""
+"""State of a Pulsar topic over time: each partition's broker and bookies, and the nodes that are alive."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from perfgate.systems.pulsar.client.topics import owner_of
 from perfgate.systems.watching import AskingWatch
 
 ASK_EVERY_S = 0.2
-"""A look-up for each partition and one for the brokers: at 6 partitions 35 requests a second."""
+"""A look-up for each partition and a request for the brokers: at 6 partitions 35 requests a second."""
 ANSWER_WITHIN_S = 1.0
-"""A broker that stands still answers nothing; the next question goes to another one."""
+"""A broker that stands still answers nothing; the next request goes to another broker."""
 ENSEMBLES_EVERY_S = 1.0
 """Statistics with a ledger's metadata cost a broker more than a look-up, and ensembles change with a ledger only."""
 AT_A_TIME = 4
@@ -26,10 +26,10 @@ AT_A_TIME = 4
 class OwnerWatch(AskingWatch):
     """Asks the brokers' web services.
 
-    The leader of a partition is the broker that serves it, as any client's look-up has it. A look-up also gives an
-    unserved partition a new owner; each client of the load does the same. Its replicas are the bookies of its newest
-    ledger's newest ensemble; in sync are those of them that are there. Brokers that take part are those with a session
-    at the metadata store, and the nodes of other roles that are there.
+    The leader of a partition is the broker that serves it, by a look-up as clients do. A look-up also assigns a broker
+    to a partition that has none; each client of the load does the same. Its replicas are the bookies of its newest
+    ledger's newest ensemble; in sync are those that are alive. Brokers that take part are those with a session at the
+    metadata store, and the nodes of other roles that are alive.
     """
 
     def __init__(

@@ -19,8 +19,7 @@ OF_CLASSES = re.compile(
 )
 """Settings of brokers and bookies that name a class, a file with classes, or a command."""
 CONNECTION = re.compile(r"serviceUrl|listenerName|auth\w*|tls\w*")
-"""Which brokers clients use, and what they prove and check: that is the target's, and a password would be in run.json.
-"""
+"""Clients' brokers, log-in and TLS: these are the target's, and a password would be in run.json."""
 NODE_SETTING = re.compile(r"[A-Za-z][\w.\-]*")
 MOST_BYTES = 5 * MIB - 200
 """A message that brokers take with their own maxMessageSize (5 MiB) and the metadata around it (measured, 4.0.8)."""
@@ -28,9 +27,9 @@ MOST = "maxMessageSize"
 
 
 def checked(path: str, value: object, written: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
-    """Return a change. Raises ConfigurationError, naming what is legal.
+    """A change of a setting. Raises ConfigurationError, naming the legal values.
 
-    `written`: how the person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
+    `written`: the text as a person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
     """
     written = written or f"--set {path}={value}"
     try:
@@ -96,9 +95,7 @@ def _check(scope: str, name: str, value: str, written: str, *, code_allowed: boo
 
 
 def made_room(scenario: Scenario) -> Scenario:
-    """Return the scenario as it is. Raises ConfigurationError for messages that the brokers do not take, and for
-    quorums that no topic can have.
-    """
+    """The scenario unchanged. Raises ConfigurationError for messages that are too large, or impossible quorums."""
     stated = dict(scenario.cluster.config).get(MOST, "")
     most = int(stated) - 200 if stated.isdigit() else MOST_BYTES
     if scenario.largest_bytes > most:

@@ -1,1 +1,1 @@
-"""Pulsar's brokers of others as a target, by a file."""
+"""Pulsar's brokers of other owners as a target, by a file."""

@@ -1,4 +1,4 @@
-"""A Pulsar cluster of other owners: what may be done there, and how it is put back."""
+"""A Pulsar cluster of other owners: permitted changes, and their restoration."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class AttachedPulsar(AttachedCluster):
         note: Callable[[str], None],
         lacking_bookies: Callable[[], str],
     ) -> None:
-        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, made by `apply_settings`.
+        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, created by `apply_settings`.
 
-        `lacking_bookies` returns whether fewer take entries than there must be.
+        `lacking_bookies` returns a reason where fewer bookies take entries than needed.
         """
         self._lacking_bookies = lacking_bookies
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
@@ -62,7 +62,7 @@ class AttachedPulsar(AttachedCluster):
         self.role_of = role_of
 
     def apply_settings(self) -> None:
-        """Make the run's namespace, and set the spec's broker settings, having noted what they were.
+        """Create the run's namespace, and set the spec's broker settings, having noted their values before.
 
         Raises ConfigurationError for a setting that the brokers do not know, or take at their start only.
         """
@@ -71,7 +71,7 @@ class AttachedPulsar(AttachedCluster):
             self.live_settings().change(self.spec.config)
 
     def watch(self, topic: str, link: Link) -> OwnerWatch:
-        """Return a watch of the topic's state. Bookies count as there: whether they are cannot be seen from here."""
+        """A watch of the topic's state. Bookies count as alive: their state cannot be seen from here."""
         impatient, bookies = self._admin.impatient(ANSWER_WITHIN_S), self._nodes.bookies
         return OwnerWatch(impatient, topic, brokers=self._addresses, bookies=bookies, there=lambda: [*bookies.values()])
 
@@ -83,7 +83,7 @@ class AttachedPulsar(AttachedCluster):
         raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
 
     def live_settings(self) -> LiveSettings:
-        """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
+        """Changes the brokers' settings while they run, each noted before; `close` puts them back."""
         if not self._nodes.each_answers:
             raise ConfigurationError(NO_SETTINGS)
         return LiveSettings(
@@ -114,8 +114,8 @@ class AttachedPulsar(AttachedCluster):
 
     def _session_s(self) -> float:
         try:
-            found = self._admin.effective([SESSION], next(iter(self._nodes.urls.values()), ""))
-            return float(found.get(SESSION, 0)) / 1e3
+            values = self._admin.effective([SESSION], next(iter(self._nodes.urls.values()), ""))
+            return float(values.get(SESSION, 0)) / 1e3
         except (TargetError, ValueError):
             return 0.0
 
@@ -126,7 +126,7 @@ class AttachedPulsar(AttachedCluster):
     def _delete_topics(self) -> list[str]:
         try:
             self._namespace.remove()
-        except Exception as error:  # whatever it is, it is tried again
+        except Exception as error:  # any error: it is tried again
             return [f"namespace {self._namespace.name} may still be there: {error}"]
         return []
 
@@ -139,9 +139,9 @@ class AttachedPulsar(AttachedCluster):
 
 
 def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | None, effective: str, value: str) -> str:
-    """Put back what a run has set to `value`, unless another client has changed it since; return a note where it has.
+    """Put back a setting that a run set to `value`, unless another client has changed it since: then return a note.
 
-    `brokers`: base URLs; those that are there all report it in the end. Raises TargetError and ConfigurationError.
+    `brokers`: base URLs; those that answer all report it in the end. Raises TargetError and ConfigurationError.
     """
     now = admin.dynamic_values().get(name)
     if now == before:
@@ -150,6 +150,6 @@ def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | No
         was = "not set" if before is None else before
         return f"left {name} of the brokers alone: somebody has set it to {now} since; before the run it was {was}"
     put(admin, name, before)
-    # One that is away finds the setting as it was when it starts again.
+    # A broker that is away gets the restored setting when it starts again.
     await_brokers(admin, [at for at in brokers if admin.is_ready(at)], {name: effective})
     return ""

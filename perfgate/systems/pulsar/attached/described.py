@@ -39,7 +39,7 @@ TOKEN = "token"
 FLAGS = ("tlsAllowInsecureConnection", "tlsHostnameVerificationEnable")
 FILES = ("tlsTrustCertsFilePath", "tlsCertificateFilePath", "tlsKeyFilePath")
 CLIENT = (TOKEN, "authPlugin", "authParams", *FILES, *FLAGS)
-"""What a client needs to connect, in the Java client's names; `token` stands for authPlugin and authParams."""
+"""Connection settings of a client, in the Java client's names; `token` stands for authPlugin and authParams."""
 KEYS: Mapping[str, Mapping[str, str]] = {
     "": {
         "system": "pulsar",
@@ -59,24 +59,24 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "broker-config": BROKER_CONFIG,
     "faults": FAULTS,
 }
-"""The keys of each table, "" for what stands above all, with their meaning."""
+"""Keys of each table, with their meaning; "" for those above all tables."""
 LEGAL: Mapping[str, Sequence[str]] = {name: (*keys, *(() if name else TABLES)) for name, keys in KEYS.items()}
 DURABILITIES = ("page cache", "fsync")
-"""How far a message's bytes are on a bookie when it is acknowledged: journalSyncData=false, or true."""
+"""Place of a message's bytes on a bookie when it is acknowledged: journalSyncData=false, or true."""
 SERVER = r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}"
 SERVICE_URL = re.compile(rf"(?P<scheme>pulsar(\+ssl)?)://(?P<servers>{SERVER}(,{SERVER})*)/?")
 ADMIN_URL = re.compile(rf"(?P<scheme>https?)://(?P<servers>{SERVER}(,{SERVER})*)/?")
 CLEAR_SERVICE = re.compile(r"pulsar://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|,|\Z))", re.IGNORECASE)
 NAME = re.compile(r"[-=:.\w]{1,60}")
-"""What Pulsar lets tenants, namespaces and clusters be called (NamedEntity)."""
+"""Legal names of tenants, namespaces and clusters (Pulsar's NamedEntity)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DescribedPulsar(Described):
     """Pulsar's brokers as their file describes them. `bootstrap`: the service URL; `client`: the client's settings.
 
-    `cluster_id`: Pulsar's name of the cluster, which others may bear too. `bookies`: how many there are, where the
-    brokers do not say.
+    `cluster_id`: Pulsar's name of the cluster, which other clusters may have too. `bookies`: their number, where the
+    brokers do not report it.
     """
 
     system: ClassVar[System] = "pulsar"
@@ -94,7 +94,7 @@ class DescribedPulsar(Described):
         return f"{self.path.resolve()} {self.bootstrap} {','.join(self.admin_urls)}"
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
-        """Return what the role of a run with these has to be."""
+        """The role that a run with these needs."""
         if broker_config or faults:
             return ["a superuser's role (dynamic settings of brokers, and whether a fault does others harm)"]
         return [
@@ -104,19 +104,19 @@ class DescribedPulsar(Described):
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        client, found = dict(self.client), []
+        client, weaknesses = dict(self.client), []
         over_tls = [url.startswith(("pulsar+ssl:", "https:")) for url in (self.bootstrap, *self.admin_urls)]
         if not any(over_tls) and (stated := next((name for name in client if name.startswith("tls")), "")):
-            found.append(f"{stated} and the like have no effect: neither URL is of TLS")
+            weaknesses.append(f"{stated} and the like have no effect: neither URL is of TLS")
         if any(over_tls):
             if client.get("tlsAllowInsecureConnection") == "true":
-                found.append("the brokers' certificates are not verified: whoever answers there is believed")
+                weaknesses.append("the brokers' certificates are not verified: whoever answers there is believed")
             elif client.get("tlsHostnameVerificationEnable") == "false":
-                found.append("the host names in the brokers' certificates are not verified")
-        return tuple(found)
+                weaknesses.append("the host names in the brokers' certificates are not verified")
+        return tuple(weaknesses)
 
     def namespace(self, run_id: str, number: int) -> str:
-        """Return the name of a namespace of a run, as tenant/namespace; `number`: of the run's clusters."""
+        """Name of a run's namespace, as tenant/namespace; `number` of the cluster in the run."""
         return f"{self.tenant}/{self.topic_prefix}{PREFIX}{run_id}-{number}"
 
     def _for_others(self, file: HostsFile) -> Self:
@@ -129,7 +129,7 @@ class DescribedPulsar(Described):
 
 
 def load_target(path: Path) -> DescribedPulsar:
-    """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
+    """The described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
     document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
     try:
         return _described(path, document)
@@ -146,24 +146,19 @@ def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
     client = _client(path.parent, Table(document, "client").values)
     service = _url(top.values, "service-url", SERVICE_URL, "pulsar+ssl://broker-1:6651,broker-2:6651")
     admin = _url(top.values, "admin-url", ADMIN_URL, "https://broker-1:8443,https://broker-2:8443")
-    scheme, _, servers = admin.partition("://")
+    admin_urls = _each(admin)
     cross_zone = ""
     if "cross-zone" in zones.values:
         cross_zone = _url(zones.values, "cross-zone", SERVICE_URL, "pulsar+ssl://broker-1.zone-b:6651")
     token = bool(token_of(client)) or client.get("authPlugin", "") in TOKEN_PLUGINS
-    _refuse_clear_token(
-        [service, cross_zone, *(f"{scheme}://{one}" for one in servers.split(","))],
-        token,
-        prometheus,
-        insecure=top.flag("insecure"),
-    )
+    _refuse_clear_token([service, cross_zone, *admin_urls], token, prometheus, insecure=top.flag("insecure"))
     durability = top.text("durability")
     if durability not in ("", *DURABILITIES):
         raise ConfigurationError(f"durability = {durability!r} must be {' or '.join(map(repr, DURABILITIES))}")
     return DescribedPulsar(
         **of_every_system(path, document, tables),
         bootstrap=service,
-        admin_urls=tuple(f"{scheme}://{one}" for one in servers.split(",")),
+        admin_urls=admin_urls,
         tenant=_name(top, "tenant"),
         client=tuple(sorted(client.items())),
         cluster_id=_name(top, "cluster", needed=False),
@@ -200,7 +195,7 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
         stated = values.pop(TOKEN).strip()
         if not stated or not stated.isascii() or not stated.isprintable() or " " in stated:
             raise ConfigurationError("[client] token must be a text of one word")
-        Secret(stated)  # it may be printed without what stands before it
+        Secret(stated)  # it may be printed without its prefix
         values |= {"authPlugin": TOKEN_PLUGINS[1], "authParams": Secret(f"token:{stated}")}
     elif "authParams" in values:
         stated = values["authParams"]
@@ -217,7 +212,7 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _url(table: Mapping[str, Any], key: str, legal: re.Pattern[str], example: str) -> str:
-    """Return a URL of one or several servers, with its scheme once. Raises ConfigurationError for anything else."""
+    """The URL of some servers, with its scheme once. Raises ConfigurationError for anything else."""
     value = table.get(key, "")
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
@@ -226,7 +221,7 @@ def _url(table: Mapping[str, Any], key: str, legal: re.Pattern[str], example: st
     if "@" in stated:
         raise ConfigurationError(f"{key} must be without a user and a password")
     scheme = stated.partition("://")[0]
-    joined = ",".join(one.strip().removeprefix(f"{scheme}://").rstrip("/") for one in stated.split(","))
+    joined = ",".join(part.strip().removeprefix(f"{scheme}://").rstrip("/") for part in stated.split(","))
     if not legal.fullmatch(f"{scheme}://{joined}"):
         raise ConfigurationError(f'{key} = {value!r} must be as in "{example}"')
     return f"{scheme}://{joined}"
@@ -252,7 +247,11 @@ def _refuse_clear_token(urls: Sequence[str], token: bool, prometheus: Mapping[st
 
 
 def _is_clear(url: str) -> bool:
-    """Whether what is sent to one of its servers can be read on the way; this machine's loopback is none."""
+    """Whether traffic to any of its servers can be read on the way; not to this machine's loopback."""
+    return any(CLEAR_SERVICE.match(each) or CLEAR_URL.match(each) for each in _each(url))
+
+
+def _each(url: str) -> tuple[str, ...]:
+    """A URL of some servers as a URL for each."""
     scheme, _, servers = url.partition("://")
-    each = [f"{scheme}://{server}" for server in servers.split(",")]
-    return any(CLEAR_SERVICE.match(one) or CLEAR_URL.match(one) for one in each)
+    return tuple(f"{scheme}://{server}" for server in servers.split(","))

@@ -42,16 +42,16 @@ FAILURES = (TargetError, ConfigurationError, OSError)
 
 
 class PulsarCleaner(Cleaner[Admin]):
-    """Undoes on Pulsar's brokers what a run has noted."""
+    """Undoes a run's noted changes on Pulsar's brokers."""
 
     def __init__(self, described: DescribedPulsar, note: Callable[[str], None]) -> None:
         super().__init__(described, note)
         self._described = described
 
     def _answers(self, address: str, cluster_id: str) -> bool:
-        """Whether a broker says at an address (host:port of its web service) that it is ready.
+        """Whether the broker at an address (host:port of its web service) reports that it is ready.
 
-        One whose TLS has another port is asked where the cluster counts it again.
+        A broker with another port for TLS is asked once the cluster lists it again.
         """
         scheme = self._described.admin_urls[0].partition("://")[0]
         if Admin([f"{scheme}://{address}"], self._described.client, tries=1).is_ready():
@@ -65,11 +65,11 @@ class PulsarCleaner(Cleaner[Admin]):
         return nodes.id == cluster_id and bool(url) and admin.is_ready(url)
 
     def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:
-        """Put settings back, the last one changed first, and remove namespaces that have the run's mark.
+        """Put settings back, the last change first, and remove namespaces that have the run's mark.
 
-        A setting that another client has changed since is theirs.
+        A setting that another client has changed since is left alone.
         """
-        left = []
+        failures = []
         try:
             brokers = list(nodes_of(admin, self._described).urls.values()) if leftover.configs else []
         except FAILURES as error:
@@ -77,24 +77,24 @@ class PulsarCleaner(Cleaner[Admin]):
         for change in reversed(list(leftover.configs)):
             name, value = str(change["name"]), str(change["value"])
             try:
-                words = put_back(admin, brokers, name, change["before"], str(change["effective"]), value)
+                note = put_back(admin, brokers, name, change["before"], str(change["effective"]), value)
             except FAILURES as error:
-                left.append(f"{name} of the brokers: {error}")
+                failures.append(f"{name} of the brokers: {error}")
                 continue
             leftover.restored(change)
             done = f"put {name} of the brokers back, changed by run {leftover.run_id}"
-            self._note(f"{words} (run {leftover.run_id})" if words else done)
+            self._note(f"{note} (run {leftover.run_id})" if note else done)
         for name, id_ in leftover.topics.items():
             try:
                 self._remove(admin, leftover, name, id_)
             except FAILURES as error:
-                left.append(f"namespace {name}: {error}")
-        return left
+                failures.append(f"namespace {name}: {error}")
+        return failures
 
     def _remove(self, admin: Admin, leftover: Leftover, name: str, id_: str) -> None:
-        if (found := admin.properties(name)) is None:
+        if (properties := admin.properties(name)) is None:
             return
-        if found.get(PROPERTY) == id_ and PREFIX in name:
+        if properties.get(PROPERTY) == id_ and PREFIX in name:
             remove(admin, name)
             self._note(f"removed namespace {name}, left by run {leftover.run_id}, which was killed")
         else:
@@ -134,13 +134,13 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._version, self._settings = "", ""
         self._trials: Trials | None = None
         self._number = 0
-        """Of the run's namespaces."""
+        """Number of the run's last namespace."""
 
     def _connected(self) -> Admin:
         described = self._described
         problems = {url: text for url in described.admin_urls if (text := self._problem(url))}
-        for words in described.weaknesses:
-            self._note(f"note: {words}")
+        for weakness in described.weaknesses:
+            self._note(f"note: {weakness}")
         if len(problems) == len(described.admin_urls):
             raise ConfigurationError("; ".join(problems.values()))
         for problem in problems.values():
@@ -174,9 +174,9 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return ""
 
     def _learn(self, admin: Admin, back: Collection[str] = ()) -> None:
-        """Learn which cluster this is and which brokers it has; those that are `back`, by address, are waited for.
+        """Learn which cluster this is and which brokers it has; brokers that are `back`, by address, are waited for.
 
-        They are numbered anew: while one was away, others had its number and those after it.
+        All are numbered anew: while a broker was away, the brokers after it had other numbers.
         """
         before = self._nodes
 
@@ -188,8 +188,8 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
 
         poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
         if before is UNKNOWN or before.brokers != self._nodes.brokers:
-            words = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
-            self._note(f"cluster {self._nodes.name}: {words}" if words else f"note: {self._nodes.blind}")
+            brokers = ", ".join(f"broker {number} at {at}" for number, at in self._brokers.items())
+            self._note(f"cluster {self._nodes.name}: {brokers}" if brokers else f"note: {self._nodes.blind}")
 
     def _refuse_others(self, admin: Admin) -> None:
         refuse_others(admin, self._described, self._nodes)
@@ -287,7 +287,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
 
     @property
     def _blind(self) -> str:
-        """Why the effect of a fault cannot be seen; empty where it can, and before the brokers are known."""
+        """The reason why a fault's effect cannot be seen; empty where it can, and before the brokers are known."""
         if self._nodes is UNKNOWN:
             return ""
         if self._nodes.blind:
@@ -303,5 +303,5 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return gone(self._admin, self._described, self._nodes)
 
     def _plain(self, spec: ClusterSpec) -> ClusterSpec:
-        """Return the spec without what differs on real brokers; whether bookies write through is their owner's."""
+        """The spec without settings that real brokers' owners decide, such as whether bookies write through."""
         return replace(super()._plain(spec), bookies=0, bookie_config=())

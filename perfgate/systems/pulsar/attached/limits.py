@@ -1,7 +1,7 @@
 """Limits on real Pulsar brokers: which scenarios keep those of the target file, which settings may be changed there.
 
-The tables stand in docs/safety.md too. Of the brokers' dynamic settings only those of BOUNDED_OF_BROKERS are ever
-changed; namespace policies are of the run's own namespace, which goes with what is in it.
+The tables are in docs/safety.md too. Of the brokers' dynamic settings only those of BOUNDED_OF_BROKERS are ever
+changed; namespace policies are of the run's own namespace, which is removed with its content.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 
 MOST_KEPT_S = 8 * 3600
-"""How long a namespace that cannot be deleted may keep what it holds: twice as long as endurance-4h lasts."""
+"""Time that a namespace which cannot be deleted may keep its messages: twice the duration of endurance-4h."""
 BOOKIE, SYNC = "bookie.", "journalSyncData"
 
 NEVER_OF_BROKERS = (
@@ -62,7 +62,7 @@ def never_of_brokers(name: str, value: str) -> str | None:
 
 
 def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | None:
-    """The reason why the scenario means nothing on a cluster of this many nodes (0: not known); None when it does."""
+    """The reason why the scenario has no meaning on a cluster of this many nodes (0: not known); None when it has."""
     factor = dict(scenario.factor)
     for what, there in (("brokers", brokers), ("bookies", bookies)):
         if there and int(asked := factor.get(what, factor.get(f"cluster.{what}", there))) != there:
@@ -78,7 +78,7 @@ def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | N
 
 
 def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_config_allowed: bool) -> str | None:
-    """The zone or setting that the target file and the run's options do not give; None when they do."""
+    """The zone or setting that the target file and the run's options do not permit; None when they permit all."""
     if reason := no_zone(scenario, described):
         return reason
     varied = {name.removeprefix(BOOKIE) for name, _ in scenario.factor}
@@ -97,7 +97,7 @@ def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_c
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
-    """The limit that the scenario would exceed, or what else it asks of the brokers; None when it keeps all.
+    """The limit that the scenario would exceed, or the other reason against it; None when there is none.
 
     The rate of a capped load and of a ramp is lowered to the limits instead.
     """

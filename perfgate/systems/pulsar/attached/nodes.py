@@ -1,4 +1,4 @@
-"""Who is in a Pulsar cluster of other owners, what can be seen of it, and whether it is well."""
+"""Nodes of a Pulsar cluster of other owners, as far as they can be seen, and their health."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfgate.systems.pulsar.client.http import RefusedError
 
 DENIED = (401, 403)
 FIRST_BOOKIE = 11
-"""Ids of brokers begin with 1, those of bookies here, as in the suite's own clusters."""
+"""The first id of bookies; brokers' begin with 1, as in the suite's own clusters."""
 THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
 """Time for a broker to register again, as after a rolling restart by others."""
 NO_SUPERUSER = (
@@ -26,20 +26,20 @@ NO_SUPERUSER = (
     f"({page('targets-pulsar')})"
 )
 OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId", "numHttpServerThreads", "haProxy")
-"""What settings begin with that differ from broker to broker and do not change their speed."""
+"""Prefixes of settings that differ from broker to broker and do not affect their speed."""
 
 
 def role_of(node: int) -> str:
-    """Return the role of a node by its id, as the names of metrics have them."""
+    """The role of a node by its id, as in the names of metrics."""
     return "bookies" if node >= FIRST_BOOKIE else "brokers"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """The nodes of one cluster, in order of their names. `id`: of the cluster, by its name and where its metadata is.
+    """The nodes of a cluster, in order of their names. `id`: of the cluster, by its name and the place of its metadata.
 
-    `brokers`: host:port of their web service by id; empty where the role is no superuser. `urls`: base URLs of those
-    that answer there, by id. `bookies`: ids by host:port, those that are away too.
+    `brokers`: host:port of their web service by id; empty where the role is no superuser. `urls`: base URLs of the
+    brokers that answer there, by id. `bookies`: ids by host:port, also of those that are away.
     """
 
     id: str
@@ -50,16 +50,16 @@ class Nodes:
 
     @property
     def measured(self) -> Mapping[int, str]:
-        """Brokers and bookies, host:port by id; the metadata store is out of sight."""
+        """Brokers and bookies, host:port by id; the metadata store cannot be seen."""
         return {**self.brokers, **{number: at for at, number in self.bookies.items()}}
 
     @property
     def blind(self) -> str:
-        """Why it cannot be seen whether brokers are gone; empty: it can."""
+        """The reason why it cannot be seen whether brokers are gone; empty: it can."""
         return "" if self.brokers else NO_SUPERUSER
 
     def url_of(self, address: str) -> str:
-        """Return the base URL at which the broker of an address answers; empty where it does not, or is none."""
+        """The base URL at which the broker of an address answers; empty where none does."""
         return next((self.urls.get(number, "") for number, at in self.brokers.items() if at == address), "")
 
     @property
@@ -73,13 +73,13 @@ UNKNOWN = Nodes(id="", name="")
 
 
 def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -> Nodes:
-    """Return the cluster's nodes. `known`: of an earlier look, whose ids stay. Raises TargetError."""
+    """The cluster's nodes. `known`: nodes of an earlier look, whose ids stay. Raises TargetError."""
     clusters = [name for name in admin.clusters() if name != "global"]
     stated = described.cluster_id
     name = stated if stated in clusters else ",".join(clusters)
     try:
-        inside = admin.internal_configuration()
-        where = f"{inside.get('metadataStoreUrl')} {inside.get('ledgersRootPath')}"
+        internal = admin.internal_configuration()
+        where = f"{internal.get('metadataStoreUrl')} {internal.get('ledgersRootPath')}"
         active, bookies = admin.brokers(), admin.bookies()
     except RefusedError as refused:
         if refused.status not in DENIED:
@@ -106,14 +106,14 @@ def _id(name: str, where: str) -> str:
 
 
 def name_in(id_: str) -> str:
-    """Return the name of the cluster that has this id."""
+    """Name of the cluster of this id."""
     return id_.rpartition("-")[0]
 
 
 def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]) -> dict[str, str]:
-    """Return the base URL at which each broker (host:port of its web service) answers; none for one that does not.
+    """Base URLs at which brokers (host:port of their web service) answer; without brokers that do not.
 
-    A broker that speaks TLS and clear text is listed with the port of the latter, and says where the other one is.
+    A broker that speaks TLS and clear text is listed with the port of the latter, and reports the other.
     """
     scheme = described.admin_urls[0].partition("://")[0]
     known: dict[str, str] = {}
@@ -132,9 +132,9 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
 
 
 def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
-    """Return what is wrong with the brokers; empty where all of the start, but for those `excused`, take part.
+    """The brokers' problem; empty where all brokers of the start, but for those `excused`, take part.
 
-    Raises TargetError without an answer. Of a role that is no superuser: whether a broker says that it is ready.
+    Raises TargetError without an answer. For a role that is no superuser: whether any broker is ready.
     """
     if not nodes.brokers:
         if admin.is_ready():
@@ -148,7 +148,7 @@ def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
 
 
 def unhealthy(admin: Admin, nodes: Nodes) -> str:
-    """Return what a health check of each broker says is wrong: it writes a message and reads it. Needs a superuser."""
+    """The problem that a broker's health check reports, which writes a message and reads it. Needs a superuser."""
     if nodes.brokers and not nodes.urls:  # behind a proxy, which chooses a broker
         try:
             admin.check_health()
@@ -167,9 +167,9 @@ def _listed(nodes: Nodes, numbers: Collection[int]) -> str:
 
 
 def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> None:
-    """Raise ConfigurationError when the file names another cluster, or one of its addresses is another's.
+    """Raise ConfigurationError when the file names another cluster, or has an address of another.
 
-    A silent address is none. Names are compared here, before anything is made; a mark that the run makes is, later.
+    Addresses that do not answer are skipped. Here names are compared, before any change; later, a mark of the run.
     """
     if described.cluster_id and nodes.name != described.cluster_id:
         raise ConfigurationError(
@@ -178,13 +178,13 @@ def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> Non
         )
     for url in described.admin_urls:
         try:
-            found = [name for name in admin.clusters(url) if name != "global"]
+            clusters = [name for name in admin.clusters(url) if name != "global"]
         except TargetError:
             continue
-        if nodes.name not in (*found, ",".join(found)):
+        if nodes.name not in (*clusters, ",".join(clusters)):
             raise ConfigurationError(
-                f"{described.path}: its addresses are not of one cluster: {url} of {', '.join(found)}, the others of "
-                f"{nodes.name}; nothing was done to them"
+                f"{described.path}: its addresses are not of one cluster: {url} of {', '.join(clusters)}, the others "
+                f"of {nodes.name}; nothing was done to them"
             )
 
 
@@ -205,7 +205,7 @@ def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
 
 
 def gone(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> str:
-    """Return how the brokers differ from those of the start, or that no answer came; empty where they do not."""
+    """The brokers' difference from those of the start, or that no answer came; empty where there is none."""
 
     def same() -> None:
         now = nodes_of(admin, described, nodes)
@@ -224,11 +224,11 @@ def _names(nodes: Nodes) -> str:
 
 
 def settings_digest(admin: Admin, nodes: Nodes) -> str:
-    """Digest of the brokers' settings that bear on speed, without secrets; empty where brokers do not report them."""
-    found: set[tuple[str, Any]] = set()
+    """Digest of the brokers' settings that affect speed, without secrets; empty where brokers do not report them."""
+    settings: set[tuple[str, Any]] = set()
     try:
         for url in nodes.urls.values():
-            found |= {pair for pair in admin.harmless_settings(url).items() if not pair[0].startswith(OF_ONE)}
+            settings |= {pair for pair in admin.harmless_settings(url).items() if not pair[0].startswith(OF_ONE)}
     except TargetError:
         return ""
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:12] if found else ""
+    return hashlib.sha256(repr(sorted(settings)).encode()).hexdigest()[:12] if settings else ""

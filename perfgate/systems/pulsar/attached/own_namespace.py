@@ -1,7 +1,7 @@
-"""The namespace of a run on brokers that others own: noted before it is made, known by a property, removed with all.
+"""The namespace of a run on brokers of other owners: noted before it is created, marked, removed with its topics.
 
-Its property has a number that no other namespace can have, so that neither a namespace of the same name nor another
-cluster is taken for it. Should everything else fail, the brokers themselves drop what a run has written after an hour.
+Its mark is a property with a unique number, so that neither a namespace of the same name nor another cluster is taken
+for it. Should everything else fail, the brokers themselves drop a run's messages after an hour.
 """
 
 from __future__ import annotations
@@ -23,52 +23,53 @@ from perfgate.systems.pulsar.client.topics import Checked, Topics
 PROPERTY = "kafka-perf-gate"
 KEPT_S = 3600
 BUNDLES_PER_BROKER, FEWEST_BUNDLES = 4, 12
-"""With 12 bundles three partitions had three owners of three brokers (tried on 4.0.8)."""
+"""With 12 bundles three partitions had three of three brokers as owners (tried on 4.0.8)."""
 GONE_WITHIN_S, ASK_EVERY_S = 30.0, 0.2
 MOST_QUOTA = 2**62
-"""Bytes, where a file's limit has no end."""
+"""Bytes, for a file's infinite limit."""
 
 
 class OwnNamespace:
-    """One namespace of the run's."""
+    """A namespace of the run."""
 
     def __init__(self, admin: Admin, name: str, manifest: Manifest, *, most_bytes: float, brokers: int = 0) -> None:
-        """`name`: tenant/namespace; `most_bytes`: that each of its topics may hold; `brokers`: 0 where not known."""
+        """`name`: tenant/namespace; `most_bytes` of each of its topics; `brokers`: their number, 0 where not known."""
         self._admin, self.name, self._manifest = admin, name, manifest
         self._most_bytes, self._brokers = most_bytes, brokers
         self.id = uuid.uuid4().hex
-        self._made = self._answered = False
+        self._requested = self._answered = False
 
     def make(self) -> None:
-        """Note it, then make it. Raises TargetError where it cannot be noted, RefusedError with the brokers' words."""
+        """Note it, then create it. Raises TargetError where noting it fails, RefusedError with the brokers' reason."""
         self._manifest.made(self.name, self.id)
-        self._made = True
+        self._requested = True
         try:
             self._admin.create_namespace(self.name, self._policies())
         except RefusedError:
-            self._made = False
+            self._requested = False
             with suppress(TargetError):
                 self._manifest.gone(self.name)
             raise
         self._answered = True
 
     def require_same(self, at: str = "") -> None:
-        """Raise OtherClusterError where the brokers (at this base URL; empty: any) do not have it; no answer is fine.
+        """Raise OtherClusterError where the brokers (at this base URL; empty: any) answer that they do not have it.
 
-        The names of the servers may lead elsewhere while a run lasts.
+        During a run the servers' names may come to lead to other servers.
         """
-        if self._made and (words := not_the_same(self._admin, self.name, self.id, at)):
-            raise OtherClusterError(words)
+        if self._requested and (difference := not_the_same(self._admin, self.name, self.id, at)):
+            raise OtherClusterError(difference)
 
     def remove(self) -> None:
-        """Delete it with all its topics; one that is gone already is none, nor one of which only an order is known that
-        had no answer. Raises TargetError.
+        """Delete it with all its topics, if it exists. Raises TargetError.
+
+        After a request without an answer it may not exist.
         """
-        if self._made and (self._answered or self._admin.properties(self.name) is not None):
+        if self._requested and (self._answered or self._admin.properties(self.name) is not None):
             self.require_same()
             remove(self._admin, self.name)
-        self._made = False
-        with suppress(TargetError):  # a full disk keeps no other thing there
+        self._requested = False
+        with suppress(TargetError):  # on a full disk the note stays, and nothing else
             self._manifest.gone(self.name)
 
     def _policies(self) -> dict[str, object]:
@@ -93,23 +94,23 @@ class OwnNamespace:
 
 
 def not_the_same(admin: Admin, name: str, id_: str, at: str = "") -> str:
-    """Return how the namespace that brokers have of this name is not the one of this id; empty: it is, or no answer."""
+    """The reason why the brokers' namespace of this name has not this id; empty: it has, or no answer came."""
     try:
-        found = admin.properties(name, at)
+        properties = admin.properties(name, at)
     except TargetError:
         return ""
-    if found is None:
+    if properties is None:
         return (
             f"{at or 'the brokers'} do not have namespace {name}, which the run made: somebody deleted it, or the "
             "names of the servers lead to another cluster now"
         )
-    if found.get(PROPERTY) == id_:
+    if properties.get(PROPERTY) == id_:
         return ""
     return f"namespace {name} of {at or 'the brokers'} is not the one that the run made"
 
 
 def remove(admin: Admin, name: str) -> None:
-    """Delete a namespace and all its topics; one that is gone already is none. Raises TargetError."""
+    """Delete a namespace, if it exists, and all its topics. Raises TargetError."""
 
     def gone() -> None:
         try:
@@ -131,7 +132,7 @@ def remove(admin: Admin, name: str) -> None:
 
 
 class TopicsOfRun(Topics):
-    """Topics in the run's own namespace: none is made or deleted where the brokers are another cluster's."""
+    """Topics in the run's own namespace: none is created or deleted where the brokers are another cluster's."""
 
     def __init__(self, cluster: Checked, admin: Admin, brokers: dict[str, int], require: Callable[[], None]) -> None:
         """`brokers`: ids by host:port; `require` raises TargetError when the brokers are not those of the run."""
@@ -149,12 +150,12 @@ class TopicsOfRun(Topics):
         super().reuse(name, spec)
 
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
-        """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known, as to no superuser."""
+        """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known: the role is no superuser."""
         if not self._brokers():
             raise TargetError("which brokers there are is not known")
         return super().leaders(name)
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
         """See :meth:`Topics.delete`."""
-        self._require()  # another cluster would say that it is gone
+        self._require()  # another cluster would report that it is gone
         super().delete(name)

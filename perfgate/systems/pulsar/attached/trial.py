@@ -1,6 +1,6 @@
 """Trials on real Pulsar brokers at the start: all that a run does with a topic, and topics as declared.
 
-Each is made in a namespace of its own, which goes at once.
+Each has a namespace of its own, which is deleted at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOO_FEW = (
 
 
 class Trials:
-    """Makes topics as scenarios declare them, each kind once."""
+    """Creates topics as scenarios declare them, each kind once."""
 
     def __init__(
         self,
@@ -45,53 +45,53 @@ class Trials:
         manifest: Callable[[], Manifest],
         note: Callable[[str], None],
     ) -> None:
-        """`manifest` makes the notes of one trial."""
+        """`manifest` opens the notes of a trial."""
         self._admin, self._described, self._run_id = admin, described, run_id
         self._manifest, self._note = manifest, note
-        self._found: dict[TopicSpec, OfCluster | None] = {}
-        self._made = 0
+        self._refusals: dict[TopicSpec, OfCluster | None] = {}
+        self._namespaces = 0
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
-        """Return why these brokers do not have such a topic; None when they do, or when that is not known.
+        """The reason why these brokers refuse such a topic; None when they accept it, or when that is not known.
 
-        Raises ConfigurationError where one that was made cannot be deleted.
+        Raises ConfigurationError where a created topic cannot be deleted.
         """
-        if topic not in self._found:
+        if topic not in self._refusals:
             refused = self._tried("trial", replace(topic, partitions=1))
             words = f"the brokers refuse its topic: {getattr(refused.__cause__, 'reason', refused)}" if refused else ""
-            self._found[topic] = OfCluster(words) if words else None
-        return self._found[topic]
+            self._refusals[topic] = OfCluster(words) if words else None
+        return self._refusals[topic]
 
     def lacking_bookies(self, number: int) -> str:
-        """Return that fewer than this number of bookies take entries; empty where they do, or it is 0.
+        """A message that fewer than this number of bookies take entries; empty where enough do, or it is 0.
 
-        Brokers list bookies that are away among the others: that a ledger gets no such ensemble shows them.
+        Brokers list bookies that are away among the others: only a ledger that gets no such ensemble shows them.
         """
         refused = self._tried("bookies", replace(PLAIN, config=((ENSEMBLE, str(number)),))) if number else None
         return TOO_FEW.format(number) if refused and refused.code == NOT_ENOUGH_BOOKIES else ""
 
     def check_permissions(self) -> None:
-        """Do once what a run does. Raises ConfigurationError with what the role may not do, and the remedy.
+        """Try each action of a run. Raises ConfigurationError with the action that the role may not do, and the remedy.
 
-        Also where an address of the file leads to another cluster: it does not have the namespace that was made.
+        Also where an address of the file leads to another cluster: it lacks the namespace that was created.
         """
         with self._namespace() as namespace:
             name = namespace.name
             self._try_admin(namespace)
             for url in self._described.admin_urls:
-                if words := not_the_same(self._admin, name, namespace.id, url):
+                if reason := not_the_same(self._admin, name, namespace.id, url):
                     raise ConfigurationError(
-                        f"{self._described.path}: its addresses are not of one cluster: {words}; nothing else was done"
+                        f"{self._described.path}: its addresses are not of one cluster: {reason}; nothing else was done"
                     )
             self._try_clients(f"persistent://{name}/{PREFIX}probe")
 
     def may_see_the_tenant(self) -> None:
-        """Ask for the tenant's namespaces, which its admins alone see, as they alone make some. Raises as above."""
+        """Ask for the tenant's namespaces, which only its admins see and create. Raises as above."""
         with self._explained(f"see, or make, namespaces of tenant {self._described.tenant}"):
             self._admin.namespaces(self._described.tenant)
 
     def _tried(self, name: str, topic: TopicSpec) -> TopicRefusedError | None:
-        """Make such a topic; return its refusal. None without an answer, too: a run meets that, and then reports it."""
+        """Create such a topic; return its refusal. None without an answer, too: the run itself then reports that."""
         with self._namespace() as namespace:
             try:
                 self._topics().create(f"persistent://{namespace.name}/{PREFIX}{name}", topic)
@@ -109,9 +109,9 @@ class Trials:
 
     @contextmanager
     def _namespace(self) -> Iterator[OwnNamespace]:
-        self._made += 1
+        self._namespaces += 1
         manifest = self._manifest()
-        name = self._described.namespace(f"{self._run_id}-probe", self._made)
+        name = self._described.namespace(f"{self._run_id}-probe", self._namespaces)
         namespace = OwnNamespace(self._admin, name, manifest, most_bytes=FEW_BYTES)
         try:
             with self._explained(f"make a namespace of tenant {self._described.tenant}"):
@@ -121,7 +121,7 @@ class Trials:
             except BaseException:
                 try:
                     namespace.remove()
-                except Exception as error:  # what ended the trial is the better answer
+                except Exception as error:  # the error that ended the trial says more
                     self._note(f"namespace {name} may stay until the next start, which deletes it: {error}")
                 raise
             with self._explained(f"delete namespace {name}, which is empty and stays"):
@@ -138,7 +138,7 @@ class Trials:
 
     @contextmanager
     def _explained(self, action: str) -> Iterator[None]:
-        """Make the brokers' refusal an error that says what to grant."""
+        """Turn the brokers' refusal into an error that names the permission to grant."""
         try:
             yield
         except (RefusedError, TopicRefusedError) as refused:
@@ -177,7 +177,7 @@ class Trials:
 
 
 def _options(client: Mapping[str, str], pulsar: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "operation_timeout_seconds": CLIENT_TIMEOUT_S,
         "connection_timeout_ms": 1000 * CLIENT_TIMEOUT_S // 2,
         "logger": pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"),
@@ -190,12 +190,12 @@ def _options(client: Mapping[str, str], pulsar: Any) -> dict[str, Any]:
         ("tlsKeyFilePath", "tls_private_key_file_path"),
     ):
         if name in client:
-            found[option] = client[name]
+            options[option] = client[name]
     if token := token_of(client):
-        found["authentication"] = pulsar.AuthenticationToken(token)
+        options["authentication"] = pulsar.AuthenticationToken(token)
     elif client.get("authPlugin"):
-        found["authentication"] = pulsar.AuthenticationTLS(client["tlsCertificateFilePath"], client["tlsKeyFilePath"])
-    return found
+        options["authentication"] = pulsar.AuthenticationTLS(client["tlsCertificateFilePath"], client["tlsKeyFilePath"])
+    return options
 
 
 def _closed(client: Any) -> None:

@@ -1,14 +1,14 @@
 """Requests to Pulsar's brokers over their web service.
 
-What a cluster offers of it: :mod:`perfgate.systems.pulsar.client.topics` and
+A cluster's interfaces to it: :mod:`perfgate.systems.pulsar.client.topics` and
 :mod:`perfgate.systems.pulsar.client.live_settings`. This module imports nothing: load hosts have few packages.
 """
 
 TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
 TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")
-"""Names of the ways to log in that every client of the suite has: libpulsar's, and Java's class."""
+"""Names of the log-in plugins that every client of the suite has: libpulsar's, and Java's class."""
 
 
 def servers_of(service_url: str) -> tuple[str, ...]:
-    """Return host:port of each server of a service URL."""
+    """host:port of each server of a service URL."""
     return tuple(service_url.partition("#")[0].partition("://")[2].rstrip("/").split(","))

@@ -1,6 +1,6 @@
 """Requests to the web service of Pulsar's brokers: fail-over between them, redirects, TLS, tokens, and errors.
 
-A broker answers a request about a topic of another one by naming that one. `requests` would follow without the token,
+A broker redirects a request about a topic of another broker to that broker. `requests` would follow without the token,
 so that redirects are followed here; never from https to http.
 """
 
@@ -25,14 +25,14 @@ CONNECT_S = 3.0
 REQUEST_TIMEOUT_S = 20.0
 MOST_REDIRECTS = 5
 MOST_REASON = 500
-"""Characters of a broker's words that are kept: of an internal error it gives the whole stack trace."""
+"""Largest number of characters kept of a broker's reason: for an internal error it sends the whole stack trace."""
 NOWHERE_ELSE: Mapping[str, str] = {}
 UNAVAILABLE = (502, 503, 504)
-"""Answers of a broker, or of a proxy before it, that another broker may not give."""
+"""Status codes of a broker, or of a proxy before it, after which another broker is asked."""
 
 
 class RefusedError(TargetError):
-    """A broker's own refusal of a request. `status`: of HTTP; `reason`: its words.
+    """A broker's refusal of a request, with the status of HTTP and the broker's reason.
 
     `repeated`: an earlier try had no answer, and may have been carried out.
     """
@@ -43,7 +43,7 @@ class RefusedError(TargetError):
 
 
 class FailedRequestError(BrokersFailedError):
-    """A broker's internal error; `reason`: its words."""
+    """A broker's internal error, with its reason."""
 
     def __init__(self, doing: str, status: int, reason: str) -> None:
         super().__init__(f"{doing}: {reason} (HTTP {status})")
@@ -51,7 +51,7 @@ class FailedRequestError(BrokersFailedError):
 
 
 class WebService:
-    """The web service of one cluster, by the addresses of some of its brokers or of a proxy."""
+    """The web service of a cluster, by the addresses of some of its brokers or of a proxy."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class WebService:
         """`urls`: as http://host:port; `client`: Pulsar's client settings (authPlugin, tlsTrustCertsFilePath, ...).
 
         Each request goes to the address that answered last, then to the others, `tries` times round. `timeout_s` bounds
-        the wait for each answer. `reached`: where an address (host:port) that brokers redirect to is reached from here,
-        when it is another network's. Raises ConfigurationError for an address or a setting that cannot be used.
+        the wait for each answer. `reached`: addresses (host:port) here by those of another network that brokers
+        redirect to. Raises ConfigurationError for an address or a setting that cannot be used.
         """
         self.urls = tuple(url.strip().rstrip("/") for url in urls)
         for url in self.urls:
@@ -82,11 +82,11 @@ class WebService:
         self._session()
 
     def impatient(self, within_s: float) -> Self:
-        """Return one for the same cluster that asks each address once, and waits this long for its answer (s)."""
+        """The service of the same cluster that asks each address once, and waits this long for its answer (s)."""
         return type(self)(self.urls, self._client, timeout_s=within_s, tries=1, reached=self.reached)
 
     def get(self, path: str, doing: str, at: str = "", **query: object) -> Any:
-        """Return the answer to a GET, as `ask`."""
+        """The answer to a GET, as `ask`."""
         return self.ask("GET", path, doing, query=query, at=at)
 
     def ask(
@@ -99,9 +99,9 @@ class WebService:
         query: Mapping[str, object] | None = None,
         at: str = "",
     ) -> Any:
-        """Return the answer's JSON, its text where it is none, None where it is empty.
+        """The answer's JSON, its text where it is no JSON, None where it is empty.
 
-        `path` as /admin/v2/...; `doing` begins the message of an error; `at`: ask this one address and no other. Raises
+        `path` as /admin/v2/...; `doing` begins the message of an error; `at`: ask this address only. Raises
         RefusedError for a refusal (HTTP 4xx), FailedRequestError for an internal error, BrokersFailedError,
         `perhaps_late`, without an answer.
         """
@@ -156,9 +156,9 @@ class WebService:
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):
             session = requests.Session()
-            session.trust_env = False  # a proxy or a password of the environment's, for another server
+            session.trust_env = False  # proxies and passwords of the environment are for other servers
             settings = self._settings
-            _refuse_unknown_ways(settings)
+            _refuse_unknown_plugin(settings)
             if settings.get("tlsAllowInsecureConnection", "false").lower() == "true":
                 session.verify = False
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the start notes it once
@@ -169,19 +169,19 @@ class WebService:
             if settings.get("tlsHostnameVerificationEnable", "true").lower() == "false":
                 session.mount("https://", _AnyName())
             self._local.session = session
-        session_: requests.Session = self._local.session
-        return session_
+        cached: requests.Session = self._local.session
+        return cached
 
 
 class _AnyName(HTTPAdapter):
-    """Takes a certificate that is for another host's name."""
+    """Accepts a certificate for another host's name."""
 
     def init_poolmanager(self, *arguments: Any, **named: Any) -> None:
         super().init_poolmanager(*arguments, assert_hostname=False, **named)
 
 
 def token_of(client: Mapping[str, str]) -> str:
-    """Return the plain token of these client settings; empty where they state none.
+    """The plain token of these client settings; empty where they state none.
 
     `authParams` is the token, "token:" and the token, or "file:" and the path of a file, which is read each time: it
     may be renewed. Raises ConfigurationError for a file that cannot be read.
@@ -198,7 +198,7 @@ def token_of(client: Mapping[str, str]) -> str:
     return stated.removeprefix("token:")
 
 
-def _refuse_unknown_ways(client: Mapping[str, str]) -> None:
+def _refuse_unknown_plugin(client: Mapping[str, str]) -> None:
     plugin = client.get("authPlugin", "")
     if plugin and plugin not in (*TOKEN_PLUGINS, *TLS_PLUGINS):
         raise ConfigurationError(
@@ -223,8 +223,8 @@ def _content(answer: requests.Response, doing: str, *, repeated: bool) -> Any:
 
 def _reason(answer: requests.Response) -> str:
     try:
-        found = answer.json()
-        text = str(found.get("reason", "")) if isinstance(found, dict) else str(found)
+        content = answer.json()
+        text = str(content.get("reason", "")) if isinstance(content, dict) else str(content)
     except ValueError:
         text = "" if answer.text.lstrip().startswith("<") else answer.text
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]

@@ -1,5 +1,5 @@
-"""Broker settings that Pulsar changes while its brokers run: one value for all brokers of the cluster, proof that each
-took it, and putting back.
+"""Broker settings that Pulsar changes while its brokers run: the same value for all brokers of the cluster, proof that
+each broker took it, and restoration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perfgate.systems.pulsar.client.http import RefusedError
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.05
 Noted = Callable[[str, "str | None", str, str], None]
-"""Called before a setting is first changed: name, dynamic value (None: none), effective value, new value."""
+"""Called before a setting is first changed: name, dynamic value (None: not set), effective value, new value."""
 
 
 class LiveSettings:
@@ -31,14 +31,13 @@ class LiveSettings:
         *,
         shared: bool = False,
     ) -> None:
-        """`brokers`: base URLs of their web services, all of them; `require` raises TargetError when they are not those
-        meant.
+        """`brokers`: base URLs of all their web services; `require` raises TargetError when they are other brokers.
 
-        `shared`: others can change the brokers too.
+        `shared`: other clients can change the brokers too.
         """
         self._admin, self._brokers, self._noted, self._require, self._shared = admin, brokers, noted, require, shared
         self._before: dict[str, tuple[str | None, str]] = {}
-        """Dynamic value (None: none) and effective one of each setting before its first change."""
+        """Dynamic value (None: not set) and effective value of each setting before its first change."""
         self._own: dict[str, set[str]] = {}
         """Values to which this object may have set each setting."""
 
@@ -52,10 +51,10 @@ class LiveSettings:
         return [name for name in names if name not in dynamic]
 
     def change(self, values: Settings) -> float:
-        """Set these values; return the s until the last broker reported them.
+        """Set these values; return the time until the last broker reported them, in s.
 
-        Raises ConfigurationError for a value that brokers refuse, or would store and not take; TargetError where one
-        does not take it, InterferedError where another client has set one meanwhile.
+        Raises ConfigurationError for a value that brokers refuse, or would store and not take; TargetError where a
+        broker does not take it, InterferedError where another client has changed a setting meanwhile.
         """
         self._require()
         for name, _ in values:
@@ -77,7 +76,7 @@ class LiveSettings:
         return self._bring({name: (value, value) for name, value in values})
 
     def still(self, values: Settings) -> float:
-        """Raise InterferedError where shared brokers do not have these values; return the s that this took."""
+        """Raise InterferedError where shared brokers do not have these values; return the time that this took, in s."""
         begin = time.monotonic()
         if not self._shared:
             return 0.0
@@ -93,9 +92,9 @@ class LiveSettings:
         return time.monotonic() - begin
 
     def restore(self) -> float:
-        """Set every setting as it was before its first change; return the s that this took.
+        """Set every setting as it was before its first change; return the time that this took, in s.
 
-        Raises TargetError, as `change`, where another client has changed one meanwhile: that one stays.
+        Raises TargetError, as `change`, where another client has changed a setting meanwhile: that setting stays.
         """
         self._require()
         dynamic = self._admin.dynamic_values() if self._before else {}
@@ -157,13 +156,13 @@ def refuse_another_type(name: str, value: str, effective: str) -> None:
 
     Pulsar 4.0.8 stores such a value (HTTP 200), and no broker takes it.
     """
-    for kind, is_one in (("a number", _is_number), ("true or false", _is_flag)):
-        if is_one(effective) and not is_one(value):
+    for kind, has_kind in (("a number", _is_number), ("true or false", _is_flag)):
+        if has_kind(effective) and not has_kind(value):
             raise ConfigurationError(f"{name} = {value!r}: it must be {kind}, as it is now ({effective})")
 
 
 def same_value(reported: str, wanted: str) -> bool:
-    """Whether two texts are one value: brokers report 0.50 as 0.5, True as true."""
+    """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true."""
     if _is_number(reported) and _is_number(wanted):
         return float(reported) == float(wanted)
     return reported.strip().lower() == wanted.strip().lower()

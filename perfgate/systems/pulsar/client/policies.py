@@ -1,4 +1,4 @@
-"""Namespace policies as settings with plain names: which there are, their requests, and what Pulsar reports of them."""
+"""Namespace policies as settings with plain names: their requests, and their values as Pulsar reports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar.client.admin import Admin
 
 ENSEMBLE = "ensemble"
-"""In a topic's settings: how many bookies hold its entries in turn; else its write quorum."""
+"""In a topic's settings: number of bookies that hold its entries in turn; default: its write quorum."""
 PERSISTENCE = "persistence"
 RATE = MappingProxyType(
     {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
@@ -22,10 +22,10 @@ RATE = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """One policy: the last part of its request's path, and where Pulsar's Policies have it.
+    """A policy: the last part of its request's path, and its name in Pulsar's Policies.
 
-    `fields`: the name of its field by a setting's name; empty where the policy is one value, and no object.
-    `defaults`: the fields that are not stated. `by_cluster`: reported by cluster, stated without one.
+    `fields`: the name of its field by a setting's name; empty where the policy is a value, and no object.
+    `defaults` of its fields. `by_cluster`: reported by cluster, requested without a cluster.
     """
 
     endpoint: str
@@ -91,13 +91,13 @@ POLICIES = (
 )
 KNOWN: Mapping[str, Policy] = MappingProxyType({name: policy for policy in POLICIES for name in policy.fields})
 OF_A_TOPIC = tuple(name for name in KNOWN if name not in ("write-quorum", "ack-quorum"))
-"""Those that a scenario may state in its topic's settings: a TopicSpec has fields for the others."""
+"""Settings that a scenario may state for its topic: a TopicSpec has fields for the others."""
 
 
 def wanted(spec: TopicSpec) -> dict[str, object]:
-    """Return a topic's policies as requests have them, by endpoint: its quorums always, others where it states them.
+    """A topic's policies as bodies of requests, by endpoint: its quorums always, others where it states them.
 
-    Raises ConfigurationError for a setting that is no policy, or whose value is none.
+    Raises ConfigurationError for a setting that is no policy, or a value that is not legal.
     """
     stated: dict[str, str] = dict(spec.config)
     for name in stated:
@@ -109,7 +109,7 @@ def wanted(spec: TopicSpec) -> dict[str, object]:
 
 
 def requests(stated: Iterable[tuple[str, str]]) -> dict[str, object]:
-    """Return the bodies that set these settings, all KNOWN, by endpoint. Raises ConfigurationError for a value."""
+    """Bodies of requests that set these KNOWN settings, by endpoint. Raises ConfigurationError for a value."""
     bodies: dict[str, Any] = {}
     for name, text in stated:
         policy, value = KNOWN[name], _value(name, text)
@@ -127,16 +127,16 @@ def requests(stated: Iterable[tuple[str, str]]) -> dict[str, object]:
 
 
 def now(policies: Mapping[str, Any], endpoint: str) -> object:
-    """Return what Pulsar reports of a policy, as its request has it; None: it is not set."""
+    """A policy's value as Pulsar reports it, in the form of its request; None: not set."""
     policy = _policy(endpoint)
-    found = policies.get(policy.reported)
-    if policy.by_cluster and found is not None:
-        found = next(iter(found.values()), None)
-    return found
+    value = policies.get(policy.reported)
+    if policy.by_cluster and value is not None:
+        value = next(iter(value.values()), None)
+    return value
 
 
 def same(reported: object, body: object) -> bool:
-    """Whether a reported policy is the one that was asked for: it may have fields that were not."""
+    """Whether a reported policy is the requested policy: it may have further fields."""
     if isinstance(reported, dict) and isinstance(body, dict):
         return all(reported.get(name) == value for name, value in body.items())
     return reported == body

@@ -24,24 +24,24 @@ LENGTHS = struct.Struct(">II")
 VARINT, BYTES = 0, 2
 """Wire types of protobuf: a number, and a length with its bytes."""
 LARGEST = 1 << 20
-"""No answer to these commands is as long."""
+"""Bound on the length of answers to these commands."""
 SAMPLES = 30
 TIMEOUT_S = 5.0
 OF_PINGS = "PING to PONG on a raw connection, median of the brokers"
 
 
 def connect() -> bytes:
-    """Return the frame that opens a connection. CommandConnect: client_version is field 1, protocol_version 4."""
+    """The frame that opens a connection. CommandConnect: client_version is field 1, protocol_version 4."""
     return _frame(CONNECT, _field(1, CLIENT) + _number(4, PROTOCOL_VERSION))
 
 
 def ping() -> bytes:
-    """Return the frame that asks for a PONG."""
+    """The frame that asks for a PONG."""
     return _frame(PING, b"")
 
 
 def read_type(read: Callable[[int], bytes]) -> int:
-    """Return the type of the next frame's command; `read` returns that many bytes.
+    """The type of the next frame's command; `read` returns the given number of bytes.
 
     Raises ValueError for bytes that are no such frame.
     """
@@ -69,12 +69,12 @@ def _field(field: int, value: bytes) -> bytes:
 
 
 def _as_varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def ping_rtt_ms(host: str, port: int) -> float:
-    """Return the median time from PING to PONG over SAMPLES of them on one connection, in ms.
+    """The median time from PING to PONG, of SAMPLES on the same connection, in ms.
 
     Raises BrokersFailedError when the broker does not answer so.
     """
@@ -107,9 +107,9 @@ def ping_rtt_ms(host: str, port: int) -> float:
 
 
 def connect_rtt_ms(service_url: str) -> float:
-    """Return the median over a service URL's servers of the time of a TCP connection, in ms.
+    """The median over a service URL's servers of the time of a TCP connection, in ms.
 
-    Raises BrokersFailedError when one takes none.
+    Raises BrokersFailedError when a server accepts none.
     """
     addresses = (server.rpartition(":") for server in servers_of(service_url))
     return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in addresses)
@@ -118,6 +118,6 @@ def connect_rtt_ms(service_url: str) -> float:
 def _ask(connection: socket.socket, frame: bytes, wanted: int) -> None:
     """Send a frame, and read until the answer: brokers may send a PING of their own in between."""
     connection.sendall(frame)
-    while (found := read_type(partial(read_whole, connection))) != wanted:
-        if found == ERROR:
+    while (answer := read_type(partial(read_whole, connection))) != wanted:
+        if answer == ERROR:
             raise ConnectionError("the broker answered with an error")

@@ -1,8 +1,8 @@
-"""Topics of a run: created fresh for a round with their quorums, counted, deleted after it.
+"""Topics of a run: created for a round with their quorums, counted, deleted after it.
 
 Pulsar states quorums as policies of a namespace, and a partition takes them when its first ledger is opened. So topics
-lie in a namespace of the run's own, one at a time is made, and its ledgers are read to see that they are as asked for.
-Its other policies count for every open topic in it, at any time: they are set anew for the topic that is to be loaded.
+are in the run's own namespace, created one at a time, and their ledgers are read to check the quorums. The namespace's
+other policies apply to every open topic in it, at any time: they are set anew for the topic that is to be loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
-from perfgate.host.waiting import NotYet, poll_until
+from perfgate.host.waiting import NotYet, Ready, poll_until
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.systems.pulsar.client import policies
@@ -21,20 +21,19 @@ from perfgate.systems.pulsar.client.admin import CONFLICT, PRECONDITION, Admin, 
 from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
 
 END = "kpg-end"
-"""A subscription of each partition that nothing is acknowledged of: it keeps the messages, and the brokers count them
-through it."""
+"""A subscription of each partition, without acknowledgements: it keeps the messages, and brokers count them by it."""
 READY_TIMEOUT_S = 60.0
 PLACED_WITHIN_S = 30.0
 ASK_EVERY_S = 0.05
 AT_A_TIME = 4
-"""Partitions that are asked about side by side."""
+"""Number of partitions that are asked about at a time."""
 MOST_PAGES = 10_000
 BUNDLES = 512
-"""Of the run's namespace: of 25 partitions hardly two are in one bundle. One that no topic is in costs nothing."""
+"""Bundles of the run's namespace: of 25 partitions hardly two share a bundle. An empty bundle costs nothing."""
 NOT_ENOUGH_BOOKIES = "NotEnoughBookies"
-"""The code of a refusal for want of bookies."""
+"""Code of a refusal for lack of bookies."""
 TOO_FEW_BOOKIES = "Not enough non-faulty bookies"
-"""Pulsar's words for an ensemble that the bookies which there are cannot make."""
+"""Pulsar's message for an ensemble that needs more bookies than there are."""
 REFUSALS = {400: "BadRequest", 403: "NotAllowed", CONFLICT: "Conflict", PRECONDITION: "Precondition"}
 """Codes of refusals, by their status of HTTP."""
 _LATE = partial(BrokersFailedError, perhaps_late=True)
@@ -50,8 +49,8 @@ class Checked(Protocol):
 class Topics:
     """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic.
 
-    A round has one topic (`topic.count` is a path of Kafka alone). Each topic that is created, or used again, gets the
-    policies that it states, and of all others those that the namespace had before the first one.
+    A round has a single topic (`topic.count` is a path of Kafka alone). Each topic that is created, or used again, gets
+    the policies that it states, and all other policies as the namespace had them before the first topic.
     """
 
     def __init__(
@@ -63,27 +62,26 @@ class Topics:
     ) -> None:
         """`brokers`: the ids of brokers, by host:port of their service or web address.
 
-        `place` is given a new topic and how many partitions it has, before any of them is loaded: it may choose their
-        brokers.
+        `place` is given a new topic and its number of partitions, before any is loaded, to choose their brokers.
         """
         self._cluster, self._admin, self._brokers, self._place = cluster, admin, brokers, place
         self._before: dict[str, dict[str, object]] = {}
-        """Policies as they were before the first change, by namespace and their endpoint; None: not set. They are kept:
-        of a topic that was not deleted, whatever failed, none may stay for those that come after."""
+        """Policies before the first change, by namespace and endpoint; None: not set. They are kept: no policy of a
+        topic that was not deleted, whatever failed, may stay for later topics."""
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Create the topic with its policies; wait until each partition has an owner, an open ledger with the quorums
-        asked for, and the subscription that counts.
+        """Create the topic with its policies; wait until each partition has an owner, an open ledger with the topic's
+        quorums, and the subscription END.
 
-        Raises TopicRefusedError with the brokers' own words when they refuse, nothing of it stays then;
+        Raises TopicRefusedError with the brokers' own reason when they refuse, and leaves nothing of it then;
         BrokersFailedError when none answers, ConfigurationError for a setting that is no policy.
         """
-        topic, made = TopicName.of(name), False
+        topic, created = TopicName.of(name), False
         wanted = policies.wanted(spec)
         try:
             self._set_policies(topic.namespace, wanted)
             self._admin.create_topic(topic, spec.partitions)
-            made = True
+            created = True
             self._place(topic, spec.partitions)
             for number in range(spec.partitions):
                 self._open(topic.partition(number))
@@ -92,8 +90,8 @@ class Topics:
         except (RefusedError, FailedRequestError) as error:
             self._cluster.check()
             if code := _refusal(error):
-                with suppress(TargetError):  # the refusal is the answer, and `exists` reports what stays
-                    if made:  # another topic of this name is not this one
+                with suppress(TargetError):  # the refusal is reported, and `exists` shows a topic that stays
+                    if created:  # else a topic of this name is another's
                         self._admin.delete_topic(topic)
                     self._set_policies(topic.namespace, {})
                 raise TopicRefusedError(f"creating topic {name} ({spec}): {error}", code) from error
@@ -106,21 +104,18 @@ class Topics:
         return self._admin.partitions(TopicName.of(name)) > 0
 
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
-        """Return how many messages each partition has taken since it was created.
+        """Number of messages that each partition has taken since it was created.
 
-        The broker's own counter, where it counts all of them: the partition has one ledger, whose entries were all
-        added since this broker loaded it, with no deduplication. After a broker was lost, or a ledger ended, entries
-        are read back by the broker through the subscription of `create`, and their messages counted. Both are exact.
-        Raises TargetError where that subscription is not there, or no longer at the beginning.
+        The broker's own counter, where it counts all of them: the partition has a single ledger, whose entries were
+        all added since this broker loaded it, with no deduplication. After a broker was lost, or a ledger ended, the
+        broker reads the entries back through the subscription END, and counts their messages. Both are exact. Raises
+        TargetError where that subscription is not there, or no longer at the beginning.
         """
         topic = TopicName.of(name)
 
         def of(number: int) -> int:
-            failure = f"the end of partition {number} of {name} could not be read"
             ask = partial(self._end_of, topic.partition(number))
-            return poll_until(
-                failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE
-            )
+            return self._poll(f"the end of partition {number} of {name} could not be read", ask)
 
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             return tuple(pool.map(of, range(partitions)))
@@ -132,11 +127,7 @@ class Topics:
         )
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Delete the topic and its subscriptions, then put the policies of its namespace back as the first one found
-        them.
-
-        A topic that is gone already is none.
-        """
+        """Delete the topic, if it exists, with its subscriptions; restore its namespace's policies."""
         topic = TopicName.of(name)
         self._admin.delete_topic(topic)
         self._set_policies(topic.namespace, {})
@@ -146,11 +137,11 @@ class Topics:
         before = self._before.setdefault(namespace, {})
         if not (before or wanted):
             return
-        found = self._admin.policies(namespace)
+        reported = self._admin.policies(namespace)
         for endpoint, body in {**before, **wanted}.items():
-            was = policies.now(found, endpoint)
-            if not policies.same(was, body):
-                before.setdefault(endpoint, was)
+            value = policies.now(reported, endpoint)
+            if not policies.same(value, body):
+                before.setdefault(endpoint, value)
                 policies.put(self._admin, namespace, endpoint, body)
 
     def _open(self, partition: TopicName) -> None:
@@ -160,12 +151,11 @@ class Topics:
             with _unless_refused():
                 self._admin.subscribe(partition, END)
 
-        failure = f"partition {partition} was not opened"
-        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE)
+        self._poll(f"partition {partition} was not opened", ask)
 
     def _require_quorums(self, partition: TopicName, body: object) -> None:
-        """Make sure that the ledger has the quorums asked for: a broker that had not heard of a policy yet opens one
-        with those from before, and is then made to open another.
+        """Make sure that the ledger has the requested quorums: a broker that did not know a policy yet opens a ledger
+        with the quorums from before, and then has to open another.
         """
         assert isinstance(body, dict)
         wanted = (body["bookkeeperEnsemble"], body["bookkeeperWriteQuorum"], body["bookkeeperAckQuorum"])
@@ -175,29 +165,30 @@ class Topics:
                 ledgers = self._admin.ledgers(partition)
             if not ledgers:
                 raise NotYet("it has no ledger")
-            if (found := ledgers[-1].quorums) != wanted:
+            if (quorums := ledgers[-1].quorums) != wanted:
                 self._admin.delete_loose_topic(partition)
                 self._open(partition)
-                raise NotYet(f"its ledger has ensemble, write and ack quorum {found}, not {wanted}")
+                raise NotYet(f"its ledger has ensemble, write and ack quorum {quorums}, not {wanted}")
 
-        failure = f"partition {partition} was not opened as asked for"
-        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE)
+        self._poll(f"partition {partition} was not opened as asked for", ask)
+
+    def _poll(self, failure: str, ask: Callable[[], Ready]) -> Ready:
+        check = self._cluster.check
+        return poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=check, error=_LATE)
 
     def _end_of(self, partition: TopicName) -> int:
         try:
-            stats, inside = self._admin.stats(partition), self._admin.internal_stats(partition)
-            if pending := int(inside.get("pendingAddEntriesCount", 0)):
+            stats, internal = self._admin.stats(partition), self._admin.internal_stats(partition)
+            if pending := int(internal.get("pendingAddEntriesCount", 0)):
                 raise NotYet(f"{pending} entries are being added")
             counted = int(stats["msgInCounter"])
-            if counter_is_whole(stats, inside):
-                return counted
-            return self._read_back(partition, inside)
+            return counted if counter_is_whole(stats, internal) else self._read_back(partition, internal)
         except (RefusedError, FailedRequestError) as error:
             raise NotYet(str(error)) from error
 
-    def _read_back(self, partition: TopicName, inside: Mapping[str, object]) -> int:
-        """Return the messages of all entries, read by the broker page by page through the subscription END."""
-        total = int(str(inside["numberOfEntries"]))
+    def _read_back(self, partition: TopicName, internal: Mapping[str, object]) -> int:
+        """Number of messages of all entries, read by the broker page by page through the subscription END."""
+        total = int(str(internal["numberOfEntries"]))
         messages, entries, start = 0, 0, None
         for _ in range(MOST_PAGES):
             page = self._admin.analyzed(partition, END, start)
@@ -216,29 +207,29 @@ class Topics:
         return messages
 
 
-def counter_is_whole(stats: Mapping[str, object], inside: Mapping[str, object]) -> bool:
+def counter_is_whole(stats: Mapping[str, object], internal: Mapping[str, object]) -> bool:
     """Whether a partition's counter of messages has counted each of its entries once.
 
-    It begins with each loading of the partition, and counts what is handed in: also what deduplication drops, and what
-    is handed in again after a ledger ended badly.
+    It starts at 0 with each loading of the partition, and counts all submitted messages: also those that deduplication
+    drops, and those that are submitted again after a ledger ended badly.
     """
-    ledgers = inside.get("ledgers")
+    ledgers = internal.get("ledgers")
     return (
         isinstance(ledgers, list)
         and len(ledgers) == 1
-        and inside.get("entriesAddedCounter") == inside.get("numberOfEntries")
+        and internal.get("entriesAddedCounter") == internal.get("numberOfEntries")
         and stats.get("deduplicationStatus", "Disabled") == "Disabled"
     )
 
 
 def owner_of(admin: Admin, partition: TopicName, brokers: Mapping[str, int]) -> int:
-    """Return the id of the broker that serves a partition; -1: none does, or one that is not known."""
+    """Id of the broker that serves a partition; -1: none does, or an unknown broker."""
     try:
         addresses = admin.owner(partition).values()
     except (RefusedError, FailedRequestError):
         return -1
-    found = (brokers.get(address.partition("://")[2].rstrip("/"), -1) for address in addresses)
-    return next((broker for broker in found if broker >= 0), -1)
+    ids = (brokers.get(address.partition("://")[2].rstrip("/"), -1) for address in addresses)
+    return next((broker for broker in ids if broker >= 0), -1)
 
 
 def _refusal(error: RefusedError | FailedRequestError) -> str:
@@ -247,7 +238,7 @@ def _refusal(error: RefusedError | FailedRequestError) -> str:
 
 @contextmanager
 def _unless_refused() -> Iterator[None]:
-    """Make what a broker answers while a bundle moves a NotYet; a refusal stays what it is."""
+    """Turn a broker's answer while a bundle moves into NotYet; refusals pass."""
     try:
         yield
     except (RefusedError, FailedRequestError) as error:
@@ -265,14 +256,13 @@ def place(
     brokers: Mapping[str, int],
     check: Callable[[], None],
 ) -> None:
-    """Have the brokers serve the partitions one after the other, as Kafka places leaders, before any is loaded.
+    """Assign the partitions to the brokers in turn, as Kafka places leaders, before any is loaded.
 
-    Pulsar gives bundles of a namespace to brokers, not partitions, and which bundle a partition is in its name's hash
-    says: of six partitions one broker served four or five in three rounds of four. A rate then depends on the topic's
-    name.
+    Pulsar assigns bundles of a namespace, not partitions, and the hash of a partition's name decides its bundle: of six
+    partitions a single broker served four or five in three rounds of four. A rate then depends on the topic's name.
 
-    `names`: of the brokers as they registered, by id; `brokers`: their ids by all their addresses. Partitions in the
-    same bundle stay together. Raises TargetError where a broker does not take what it is given.
+    `names` that the brokers registered, by id; `brokers`: their ids by all their addresses. Partitions in the same
+    bundle stay together. Raises TargetError where a broker does not take a bundle.
     """
     ids, placed = sorted(names), set[str]()
     for number in range(partitions):
@@ -283,9 +273,9 @@ def place(
         placed.add(bundle)
 
         def ask(partition: TopicName = partition, broker: int = broker, bundle: str = bundle) -> None:
-            if (found := owner_of(admin, partition, brokers)) != broker:
+            if (owner := owner_of(admin, partition, brokers)) != broker:
                 admin.unload_bundle(topic.namespace, bundle, names[broker])
-                raise NotYet(f"broker {found} has it")
+                raise NotYet(f"broker {owner} has it")
 
         admin.unload_bundle(topic.namespace, bundle, names[broker])
         failure = f"partition {partition} was not given to broker {broker}"

@@ -1,6 +1,6 @@
-"""libpulsar's C interface, out of the wheel of the Python client: what is called a few times in a client's life.
+"""libpulsar's C interface, of the Python client's wheel: functions that are called a few times in a client's life.
 
-What is called for every message is in native/pulsar_batch.c.
+Those that are called for every message are in native/pulsar_batch.c.
 """
 
 from __future__ import annotations
@@ -45,31 +45,29 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_consumer_close": (c_int, (c_void_p,)),
     "pulsar_consumer_unsubscribe": (c_int, (c_void_p,)),
 }
-"""Of what is called but for setters, whose values have their types; see :func:`put`."""
+"""Types of the functions but for setters, whose values have theirs; see :func:`put`."""
 
 
 class Logger(ctypes.Structure):
-    """``pulsar_logger_t``: a context, whether a level is wanted, and what is called with a line."""
+    """``pulsar_logger_t``: a context, a function for whether a level is logged, and a function that logs a line."""
 
     _fields_ = (("context", c_void_p), ("is_enabled", c_void_p), ("log", c_void_p))
 
 
 @cache
 def lib() -> ctypes.CDLL:
-    """Return libpulsar, its functions declared. Raises LoadClientError when it cannot be had."""
+    """libpulsar, its functions declared. Raises LoadClientError without it."""
     library = ctypes.CDLL(str(native.libpulsar()))
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+    native.declare(library, _SIGNATURES)
     set_logger = library.pulsar_client_configuration_set_logger_t
     set_logger.restype, set_logger.argtypes = None, (c_void_p, Logger)
     return library
 
 
 def put(conf: c_void_p, setters: str, values: Mapping[str, object]) -> None:
-    """Call the setters of a configuration whose names begin so, but for empty texts.
+    """Call the setters of a configuration, named by this prefix and the values' names, but for empty texts.
 
-    An int is one of C; a value of another type has it.
+    Values are C's int, or have a type of ctypes.
     """
     for name, value in values.items():
         if value != b"":
@@ -77,25 +75,25 @@ def put(conf: c_void_p, setters: str, values: Mapping[str, object]) -> None:
 
 
 def silence(conf: c_void_p) -> None:
-    """Have libpulsar keep its last warning instead of writing all it does to the standard output."""
+    """Let libpulsar keep its last warning instead of logging to the standard output."""
     batch = batches()
     enabled, log = (ctypes.cast(function, c_void_p) for function in (batch.kpg_log_enabled, batch.kpg_log))
     lib().pulsar_client_configuration_set_logger_t(conf, Logger(None, enabled, log))
 
 
 def last_warning() -> str:
-    """Return libpulsar's last warning in this process, or nothing."""
+    """libpulsar's last warning in this process; empty without a warning."""
     text = ctypes.create_string_buffer(400)
     batches().kpg_words(text, len(text))
     return text.value.decode(errors="replace")
 
 
 def error_name(code: int) -> str:
-    """Return libpulsar's name of an error code, or ours."""
+    """libpulsar's name of an error code, or this package's."""
     return OUR_NAMES.get(code) or str(lib().pulsar_result_str(code).decode())
 
 
 def last_position(consumer: c_void_p) -> tuple[int, int]:
-    """Ask for a partition's last message: libpulsar's code of an error, and its position (-1: there is none)."""
+    """libpulsar's error code of a query for a partition's last message, and its position (-1: none)."""
     position = native.I64()
     return batches().kpg_last_position(consumer, byref(position)), position.value

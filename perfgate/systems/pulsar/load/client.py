@@ -1,4 +1,4 @@
-"""A libpulsar client of one topic: made from settings, its errors by name."""
+"""A libpulsar client of a topic, by settings, with its errors by name."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from perfgate.systems.pulsar.load.settings import LISTENER, SERVICE_URL, log_in
 
 TRUE = "true"
 OURS = ("InvalidConfiguration", "InvalidTopicName", "InvalidUrl", "OperationNotSupported")
-"""Errors that libpulsar finds by itself: no broker has given them, and none has failed to."""
+"""Errors of libpulsar's own checks, without a broker."""
 
 
 class Client:
-    """A client of libpulsar, which ends with its process. Not thread-safe: one thread per client."""
+    """A client of libpulsar, which ends with its process. Not thread-safe: a thread per client."""
 
     NO_ANSWER = "TimeOut"
 
     def __init__(self, settings: Mapping[str, str], topic: str) -> None:
-        """`settings`: complete ones. Raises LoadClientError when libpulsar cannot be had."""
+        """`settings` are complete. Raises LoadClientError without libpulsar."""
         self.topic = topic
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
-        self.throttled_ms = 0  # brokers read no more of a connection that is over its limit, and do not say so
+        self.throttled_ms = 0  # brokers stop reading a connection that is over its limit, and do not report it
         self._lib = clib.lib()
         self._client = c_void_p(self._lib.pulsar_client_create(settings[SERVICE_URL].encode(), configuration(settings)))
 
@@ -35,21 +35,21 @@ class Client:
         self.errors.setdefault(name, clib.last_warning() or name)
 
     def partitions_of(self, expected: int) -> list[str]:
-        """Ask for the names of the topic's partitions. Raises LoadClientError when they are not as many."""
-        found = c_void_p()
+        """Names of the topic's partitions. Raises LoadClientError for another number of them."""
+        partitions = c_void_p()
         self.must(
-            self._lib.pulsar_client_get_topic_partitions(self._client, self.topic.encode(), byref(found)),
+            self._lib.pulsar_client_get_topic_partitions(self._client, self.topic.encode(), byref(partitions)),
             "its partitions are not known",
         )
-        count = self._lib.pulsar_string_list_size(found)
-        names = [self._lib.pulsar_string_list_get(found, number).decode() for number in range(count)]
-        self._lib.pulsar_string_list_free(found)
+        count = self._lib.pulsar_string_list_size(partitions)
+        names = [self._lib.pulsar_string_list_get(partitions, number).decode() for number in range(count)]
+        self._lib.pulsar_string_list_free(partitions)
         if count != expected:
             raise LoadClientError(f"topic {self.topic}: it has {count} partitions, not {expected}")
         return names
 
     def must(self, code: int, what: str) -> None:
-        """Raise the error of this code, if it is one."""
+        """Raise the error of this code, unless it is 0."""
         if not code:
             return
         name, warning = clib.error_name(code), clib.last_warning()
@@ -58,7 +58,7 @@ class Client:
 
 
 def configuration(settings: Mapping[str, str]) -> c_void_p:
-    """Return libpulsar's configuration of a client with these settings, complete ones."""
+    """libpulsar's configuration of a client with these complete settings."""
     lib = clib.lib()
     conf = c_void_p(lib.pulsar_client_configuration_create())
     clib.silence(conf)
@@ -70,7 +70,7 @@ def configuration(settings: Mapping[str, str]) -> c_void_p:
             "keep_alive_interval_in_seconds": int(settings["keepAliveIntervalSeconds"]),
             "io_threads": int(settings["numIoThreads"]),
             "message_listener_threads": int(settings["numListenerThreads"]),
-            "memory_limit": c_ulonglong(0),  # what is pending is bounded here
+            "memory_limit": c_ulonglong(0),  # pending messages are bounded here
             "stats_interval_in_seconds": 0,
             "tls_allow_insecure_connection": int(settings["tlsAllowInsecureConnection"] == TRUE),
             "validate_hostname": int(settings["tlsHostnameVerificationEnable"] == TRUE),
@@ -82,6 +82,6 @@ def configuration(settings: Mapping[str, str]) -> c_void_p:
     )
     plugin, parameters = log_in(settings)
     if plugin:
-        made = lib.pulsar_authentication_create(plugin.encode(), parameters.encode())
-        lib.pulsar_client_configuration_set_auth(conf, c_void_p(made))
+        authentication = c_void_p(lib.pulsar_authentication_create(plugin.encode(), parameters.encode()))
+        lib.pulsar_client_configuration_set_auth(conf, authentication)
     return conf

@@ -1,4 +1,4 @@
-"""Pulsar's clients of generator processes, made as their specs say; see :class:`perfgate.load.clients.ClientModule`."""
+"""Pulsar's clients of generator processes, created by their specs; see :class:`perfgate.load.clients.ClientModule`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
 def round_trip_ms(spec: Mapping[str, Any]) -> float:
     """Median over the brokers of the service URL of the time of a TCP connection, in ms. Raises BrokersFailedError.
 
-    A load host is asked for it before its first round: the client is compiled there now, as no round waits so long.
+    A load host is asked for it before its first round: the client is compiled then, which a round would not wait for.
     """
     native.cannot_have()
     return connect_rtt_ms(spec["bootstrap"])

@@ -18,9 +18,9 @@ from perfgate.systems.pulsar.load.settings import SERVICE_URL, most_pending, ref
 
 SYSTEM = "pulsar"
 SHARED = ("shared", "key-shared")
-"""Types of subscriptions whose consumers are given any record of any partition."""
+"""Types of subscriptions whose consumers receive any record of any partition."""
 IN_FLIGHT = 1
-"""Batches of a partition that must be under way for its broker to have work. There is no bound in Pulsar; an entry is
+"""Batches of a partition that must be in flight for its broker to have work. There is no bound in Pulsar; an entry is
 written in 2 to 5 ms, in which 60 MB/s are 300 KiB over all partitions."""
 DRAIN_S = 5
 
@@ -74,7 +74,7 @@ class PulsarInstructions:
                 "subscription": subscription_of(group),
                 "subscription_type": kind,
                 "share": kind in SHARED,
-                "followed": False,  # positions have gaps: sequence numbers say what is missing
+                "followed": False,  # positions have gaps: sequence numbers show missing records
             }
 
         return consumer_requests(spec, own, self.drain_s_of(spec.scenario))
@@ -99,7 +99,7 @@ class PulsarInstructions:
         return _cannot_read(scenario) or None
 
     def keeps_what_was_read(self, scenario: Scenario) -> bool:
-        """A consumer is given what the ack quorum of bookies has, whatever the producer waits for."""
+        """A consumer receives only entries that the ack quorum of bookies has, whatever the producer waits for."""
         return True
 
 
@@ -133,7 +133,7 @@ def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
 
 @cache
 def _warn_of_slow() -> None:
-    """Compile the client, before its processes need it; say so where the slow one is what is left."""
+    """Compile the client, before its processes need it; warn where only the slow client can be used."""
     if reason := native.cannot_have():
         warnings.warn(f"{reason}: the load runs on the slow client, at about six times the CPU a record", stacklevel=3)
 
@@ -142,5 +142,5 @@ class LibpulsarDriver(SuiteEngine):
     """See :class:`perfgate.model.load.Engine`."""
 
     def __init__(self, transport: Transport | None = None) -> None:
-        """`transport`: where the generator processes of rounds run; None: on this host."""
+        """`transport` of the generator processes of rounds; None: on this host."""
         super().__init__(PulsarInstructions(), transport)

@@ -1,4 +1,4 @@
-"""The compiled half of the client: made from native/pulsar_batch.c once, kept by a digest of all that it is made of.
+"""The compiled half of the client: built from native/pulsar_batch.c once, kept by a digest of source and compiler.
 
 The compiler comes as a wheel (ziglang: Clang with its own headers and linker), so that a machine needs none of its own.
 It is fetched with pip by its pinned hashes, used, and deleted: 400 MB for a library of 40 KiB.
@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -44,8 +44,7 @@ FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 PACKAGE = "pulsar-client"
 FETCH_TIMEOUT_S, COMPILE_TIMEOUT_S = 300, 300
 FULL, AT_END, STRANGE = -184, -191, -201
-"""Codes of pulsar_batch.c: no room, a partition's end, an id that fits into no position. None of libpulsar's is
-negative."""
+"""Codes of pulsar_batch.c: no room, a partition's end, an id too large for a position. libpulsar's are not negative."""
 ROW = np.dtype(
     [
         ("payload", "<u8"),
@@ -66,24 +65,24 @@ ROW = np.dtype(
 
 
 def libpulsar() -> Path:
-    """The library inside the wheel of the Python client. Raises LoadClientError without one."""
+    """The library inside the wheel of the Python client. Raises LoadClientError without it."""
     try:
         files = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
         raise LoadClientError(f"{PACKAGE} is not installed: requirements.txt has it") from None
-    found = [path for path in files if path.name.startswith("libpulsar") and ".so" in path.name]
-    if not found:
+    libraries = [path for path in files if path.name.startswith("libpulsar") and ".so" in path.name]
+    if not libraries:
         raise LoadClientError(f"{PACKAGE} {metadata.version(PACKAGE)} has no library of its own (libpulsar-*.so)")
-    return Path(str(found[0].locate()))
+    return Path(str(libraries[0].locate()))
 
 
 def target() -> str:
-    """What is compiled for: this processor, and the oldest C library that the wheel of the Python client allows."""
+    """Target of the compiler: this processor, and the oldest C library that the wheel of the Python client allows."""
     return f"{platform.machine()}-linux-gnu.2.28"
 
 
 def place() -> Path:
-    """Where the compiled library is kept."""
+    """Path of the compiled library in the cache."""
     digest = hashlib.sha256()
     for part in (SOURCE.read_bytes(), COMPILER.encode(), " ".join(FLAGS).encode(), target().encode()):
         digest.update(part + b"\0")
@@ -92,15 +91,15 @@ def place() -> Path:
 
 @cache
 def cannot_have() -> str | None:
-    """Compile it, once; return why it cannot be had, or None when it can."""
-    made = place()
-    if made.is_file():
+    """Compile the library, once; return the reason why that fails, None when it succeeds."""
+    library = place()
+    if library.is_file():
         return None
     try:
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".part-") as scratch:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix=".part-") as scratch:
             folder = Path(scratch)
-            return _fetch_compiler(folder) or _compile(folder, made)
+            return _fetch_compiler(folder) or _compile(folder, library)
     except OSError as error:  # no room, or a folder that is read-only
         return f"{SOURCE.name} could not be compiled: {error}"
 
@@ -113,13 +112,13 @@ def _fetch_compiler(folder: Path) -> str | None:
     return _failure([*command, "--requirement", str(pinned)], FETCH_TIMEOUT_S, f"{COMPILER} could not be fetched")
 
 
-def _compile(folder: Path, made: Path) -> str | None:
-    compiler, unfinished = folder / "compiler" / "ziglang" / "zig", folder / made.name
+def _compile(folder: Path, library: Path) -> str | None:
+    compiler, unfinished = folder / "compiler" / "ziglang" / "zig", folder / library.name
     command = [str(compiler), "cc", "-target", target(), *FLAGS, "-o", str(unfinished), str(SOURCE)]
     caches = {"ZIG_LOCAL_CACHE_DIR": str(folder / "cache"), "ZIG_GLOBAL_CACHE_DIR": str(folder / "cache")}
     if failure := _failure(command, COMPILE_TIMEOUT_S, f"{SOURCE.name} could not be compiled", caches):
         return failure
-    unfinished.rename(made)
+    unfinished.rename(library)
     return None
 
 
@@ -137,7 +136,7 @@ def _failure(command: list[str], timeout_s: float, what: str, variables: dict[st
 
 
 P, INT, I64, U32, U64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64
-_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+_SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "kpg_called": (ctypes.c_char_p, ()),
     "kpg_bind": (None, (P,)),
     "kpg_position": (I64, (I64, I64, I64)),
@@ -165,16 +164,21 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 }
 
 
-def load(path: Path) -> ctypes.CDLL:
-    """Return a compiled library, its functions declared. It calls nothing of libpulsar before `bind`."""
-    library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in _SIGNATURES.items():
+def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[object, tuple[object, ...]]]) -> None:
+    """Declare functions of a library: types of the result and of the arguments, by name."""
+    for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """A compiled library, its functions declared. It calls nothing of libpulsar before `bind`."""
+    library = ctypes.CDLL(str(path))
+    declare(library, _SIGNATURES)
     return library
 
 
 def bind(library: ctypes.CDLL, address_of: Callable[[str], int]) -> None:
-    """Have the library call the functions at these addresses, which are asked for by libpulsar's names."""
+    """Let the library call libpulsar's functions, whose addresses `address_of` returns by name."""
     names = library.kpg_called().decode().split()
     library.kpg_bind((ctypes.c_void_p * len(names))(*map(address_of, names)))

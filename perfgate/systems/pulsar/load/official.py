@@ -1,7 +1,7 @@
-"""Command lines and output of pulsar-perf: a scenario in its terms, and what it reported. Pure.
+"""Command lines and output of pulsar-perf: a scenario in its terms, and its reports. Pure.
 
-It ends with 0 when nothing was sent, and runs on where no broker answers: the exit code does not count. Of what it was
-given to send it reports what was acknowledged, and a warning for each record that failed.
+It ends with 0 when nothing was sent, and runs on where no broker answers: the exit code does not count. Of its records
+it reports those that were acknowledged, and a warning for each that failed.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ appender.console.filter.settings.onMismatch = ACCEPT
 rootLogger.level = info
 rootLogger.appenderRef.console.ref = Console
 """
-"""Configuration of log4j 2 by which the tool writes all that is read here: a line an event, in milliseconds.
+"""Configuration of log4j 2 for the output that is read here: a line an event, in milliseconds.
 
-What it writes of its settings has authParams in it, a token in clear text.
+The tool's own print of its settings is left out: it has authParams in it, a token in clear text.
 """
 REPORT_S = 10.0
-"""The tool's pause between two lines of progress; it has no option for it."""
+"""The tool's interval of lines of progress; it has no option for it."""
 CONF_NAMES = {
     "tlsTrustCertsFilePath": "tlsTrustCertsFilePath",
     "tlsAllowInsecureConnection": "tlsAllowInsecureConnection",
     "tlsHostnameVerificationEnable": "tlsEnableHostnameVerification",
 }
-"""Client settings of a target by the names of the tool's conf file; how it logs in comes besides."""
+"""Client settings of a target by the names of the tool's conf file; those of the log-in are added."""
 TYPES = {"exclusive": "Exclusive", "shared": "Shared", "failover": "Failover", "key-shared": "Key_Shared"}
-"""Types of subscriptions by membership; what assigned consumers read one exclusive one reads as well."""
+"""Types of subscriptions by membership; an exclusive consumer can read all that assigned consumers read."""
 EXPRESSED = {
     "producer": {
         "batchingEnabled",
@@ -67,11 +67,11 @@ EXPRESSED = {
 }
 """Settings that the tool has an option for."""
 FULL = 0.9
-"""A producer's pending messages are at their bound from this share of it on: an acknowledged batch frees many."""
+"""Share of its bound from which a producer's buffer counts as full: an acknowledged batch frees many messages."""
 
 
 def inexpressible(scenario: Scenario) -> str | None:
-    """Return why pulsar-perf cannot make this load, or None when it can."""
+    """The reason why pulsar-perf cannot make this load; None when it can."""
     load, consumers = scenario.load, scenario.consumers
     if scenario.client_version:
         return f"pulsar-perf is a Java client; the scenario asks for the Python package {scenario.client_version}"
@@ -117,10 +117,10 @@ def _settings_without_option(scenario: Scenario) -> str:
 
 
 def rate_of(rate: float, threads: int, *, at_most: bool = False) -> int:
-    """Return the option for this rate, of which each thread is given an equal share in whole records/s.
+    """The option for this rate, of which each thread gets an equal share in whole records/s.
 
     The tool's limiter counts in whole microseconds a record, rounded down: 102,400/s become 111,111/s at most (seen:
-    104,853/s). `at_most`: the next rate that it keeps without being faster.
+    104,853/s). `at_most`: the next rate below that it keeps.
     """
     if at_most:
         return max(1, math.floor(1e6 / math.ceil(1e6 * threads / rate))) * threads
@@ -128,7 +128,7 @@ def rate_of(rate: float, threads: int, *, at_most: bool = False) -> int:
 
 
 def producer_arguments(scenario: Scenario, *, topic: str, rate: float, at_most: bool = False) -> list[str]:
-    """Return the arguments of `produce`, without addresses; `rate`, `at_most`: of :func:`rate_of`."""
+    """Arguments of `produce`, without addresses; `rate`, `at_most`: of :func:`rate_of`."""
     chosen = settings_of(scenario.producer, "producer")
     threads = scenario.producers * scenario.threads
     what = ["-r", str(rate_of(rate, threads, at_most=at_most)), "-threads", str(threads)]
@@ -145,7 +145,7 @@ def producer_arguments(scenario: Scenario, *, topic: str, rate: float, at_most: 
 
 
 def consumer_arguments(scenario: Scenario, *, topic: str, subscription: str) -> list[str]:
-    """Return the arguments of `consume`, without addresses: it reads the topic from its start."""
+    """Arguments of `consume`, without addresses: it reads the topic from its start."""
     consumers = scenario.consumers
     assert consumers is not None
     chosen = settings_of(consumers.config, "consumer")
@@ -163,7 +163,7 @@ def _threads(chosen: Mapping[str, str]) -> list[str]:
 
 
 def by_hand(scenario: Scenario) -> str:
-    """Return the command that repeats the scenario's load with pulsar-perf, or why there is none."""
+    """The command that repeats the scenario's load with pulsar-perf, or the reason why there is none."""
     if reason := inexpressible(scenario):
         return f"no official command makes this load: {reason}"
     if not scenario.load.sends:
@@ -175,7 +175,7 @@ def by_hand(scenario: Scenario) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Produced:
-    """A line of progress: all records acknowledged by `at_s` (s since 1970), and figures of the time since the last.
+    """A line of progress: all records acknowledged by `at_s` (s since 1970), and figures since the last line.
 
     `failed_per_s`: records that failed; `max_ms`: the longest latency, from an actual send.
     """
@@ -188,7 +188,7 @@ class Produced:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pending:
-    """How many messages of a producer in one partition had no outcome at `at_s` (s since 1970)."""
+    """Number of messages of a producer in a partition without an outcome at `at_s` (s since 1970)."""
 
     at_s: float
     producer: str
@@ -198,7 +198,7 @@ class Pending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consumed:
-    """What one consumer of a partition was given in the second before `at_s` (s since 1970), per second."""
+    """Rates of a consumer of a partition in the second before `at_s` (s since 1970)."""
 
     at_s: float
     consumer: str
@@ -225,31 +225,31 @@ _CRASH = re.compile(r"^Exception in thread .*$", re.MULTILINE)
 
 
 def parse_produced(text: str) -> list[Produced]:
-    """Return the lines of progress so far. Raises OutputError for one that is not known, or that holds no number."""
-    found = []
+    """Lines of progress so far. Raises OutputError for an unknown line, or a line without a number."""
+    lines = []
     for at, words in _events(text, "PerformanceProducer", "Throughput produced:"):
         match = _PRODUCED.fullmatch(words)
         if match is None:
             raise OutputError(f"pulsar-perf wrote a line of progress that is not known: {words!r}")
         _, _, failed, _, longest = [_finite(number, words) for number in match.groups()[1:]]
-        found.append(Produced(at_s=at, records=int(match[1]), failed_per_s=failed, max_ms=longest))
-    return found
+        lines.append(Produced(at_s=at, records=int(match[1]), failed_per_s=failed, max_ms=longest))
+    return lines
 
 
 def reports(text: str) -> int:
-    """Return how many lines of progress there are, whatever they say."""
+    """Number of lines of progress, whatever their content."""
     return text.count(" - Throughput produced:")
 
 
 def created(text: str) -> int:
-    """Return how many threads have made their producer. Raises OutputError when one of them could not."""
+    """Number of threads that have created their producer. Raises OutputError when a thread could not."""
     if reason := refused(text):
         raise OutputError(f"pulsar-perf could not begin: {reason}")
     return sum(1 for _ in _events(text, "PerformanceProducer", _CREATED))
 
 
 def refused(text: str) -> str:
-    """Return the error that ended a thread of the tool, or the tool; empty where none did."""
+    """The error that ended a thread of the tool, or the tool; empty without such an error."""
     if crash := _CRASH.search(text):
         return crash[0]
     for _, words in _events(text, "PerformanceProducer", "Got error"):
@@ -261,7 +261,7 @@ def refused(text: str) -> str:
 
 
 def parse_pending(text: str) -> list[Pending]:
-    """Return what the tool's client wrote of its pending messages, a line a second, producer and partition."""
+    """Pending messages as the tool's client reports them, a line a second, producer and partition."""
     lines = [(at, _PENDING.fullmatch(words)) for at, words in _events(text, "ProducerStatsRecorderImpl", "[")]
     return [
         Pending(at_s=at, producer=m[2], partition=m[1], messages=int(m[3])) for at, m in lines if m and m[2] != "null"
@@ -269,18 +269,18 @@ def parse_pending(text: str) -> list[Pending]:
 
 
 def parse_consumed(text: str) -> list[Consumed]:
-    """Return what the tool's client wrote of its consumers, a line a second, consumer and partition."""
-    found = []
+    """Consumers' rates as the tool's client reports them, a line a second, consumer and partition."""
+    lines = []
     for at, words in _events(text, "ConsumerStatsRecorderImpl", "["):
         if match := _CONSUMED.fullmatch(words):
             rate, mbit = _finite(match[4], words), _finite(match[5], words)
-            of = f"{match[1]} {match[3]}"
-            found.append(Consumed(at_s=at, consumer=of, records_per_s=rate, bytes_per_s=mbit * MIB / 8))
-    return found
+            consumer = f"{match[1]} {match[3]}"
+            lines.append(Consumed(at_s=at, consumer=consumer, records_per_s=rate, bytes_per_s=mbit * MIB / 8))
+    return lines
 
 
 def sent_in_all(text: str) -> tuple[int, Mapping[str, int]]:
-    """Return the records that were acknowledged, and those that failed by the name of their error.
+    """Number of records acknowledged, and of those that failed by the name of their error.
 
     Raises OutputError unless the tool has ended as it should, and with the cause where nothing was acknowledged.
     """
@@ -297,7 +297,7 @@ def sent_in_all(text: str) -> tuple[int, Mapping[str, int]]:
 
 
 def received_in_all(text: str) -> int:
-    """Return the records that were read. Raises OutputError unless the tool has ended as it should."""
+    """Number of records read. Raises OutputError unless the tool has ended as it should."""
     total = _total(text, "PerformanceConsumer", _RECEIVED)
     if total is None:
         raise OutputError("pulsar-perf gave no sum of what it read")
@@ -305,18 +305,18 @@ def received_in_all(text: str) -> int:
 
 
 def _total(text: str, tool: str, pattern: re.Pattern[str]) -> int | None:
-    """Return the tool's sum; None: it gave none. Raises OutputError where it crashed, or the sum is not known."""
+    """The tool's sum; None: it printed none. Raises OutputError where it crashed, or the sum is not known."""
     if crash := _CRASH.search(text):
         raise OutputError(f"pulsar-perf failed: {crash[0]}")
     matches = [pattern.fullmatch(words) for _, words in _events(text, tool, "Aggregated throughput stats")]
-    found = [int(match[1]) for match in matches if match]
-    if len(found) > 1 or len(found) < len(matches):
+    sums = [int(match[1]) for match in matches if match]
+    if len(sums) > 1 or len(sums) < len(matches):
         raise OutputError("pulsar-perf's sum of the whole run is not known, or written twice")
-    return found[0] if found else None
+    return sums[0] if sums else None
 
 
 def _failed(text: str) -> Counter[str]:
-    """Return the records that failed by the last exception that their warning names."""
+    """Number of failed records by the last exception that their warning names."""
     causes = [_CAUSE.findall(words) for _, words in _events(text, "PerformanceProducer", _FAILED)]
     return Counter(names[-1] if names else "unknown" for names in causes)
 
@@ -324,7 +324,7 @@ def _failed(text: str) -> Counter[str]:
 def pushed_back_s(
     lines: Sequence[Pending], opens_s: float, closes_s: float, *, messages: int, record_bytes: int, most_bytes: int
 ) -> float:
-    """Return for how long of a window a full buffer refused records, as the tool's client showed it once a second.
+    """Time in a window for which a full buffer refused records, in s, as the tool's client reports it once a second.
 
     `messages`: the bound of a partition, 0: none. `most_bytes`: that of a client over all its partitions. The mean over
     the clients, each by the fullest of its partitions.
@@ -350,21 +350,21 @@ class Span:
 
 
 def parse_histograms(text: str) -> list[Span]:
-    """Return the intervals of an HdrHistogram log in microseconds, as far as they are written to their end.
+    """Intervals of an HdrHistogram log in microseconds, without an unfinished last line.
 
     Raises OutputError for another format.
     """
     head, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
     if head != "#[Histogram log format version 1.3]":
         raise OutputError(f"pulsar-perf's histogram file begins with {head[:60]!r}, not as a log of version 1.3")
-    found = []
+    spans = []
     for line in lines:
         if line.startswith(("#", '"StartTimestamp"')):
             continue
         try:
             _start, _length, _max, encoded = line.split(",")
             histogram = HdrHistogram.decode(encoded.encode("ascii"))
-        except Exception as error:  # whatever the decoder raises for damaged text
+        except Exception as error:  # any error of the decoder for damaged text
             raise OutputError(f"pulsar-perf's histogram file holds a line that cannot be read: {error}") from error
         counts = np.frombuffer(histogram.counts, np.int64)
         used = np.flatnonzero(counts)
@@ -372,14 +372,14 @@ def parse_histograms(text: str) -> list[Span]:
         middles = (lowest_of(used, bits) + lowest_of(used + 1, bits) - 1) // 2
         into = bucket_of(np.clip(middles, LOWEST_US, HIGHEST_US))
         own = np.bincount(into, weights=counts[used], minlength=BUCKETS).astype(np.int64)
-        found.append(Span(counts=own, max_ms=float(histogram.get_max_value()) / 1e3))
-    return found
+        spans.append(Span(counts=own, max_ms=float(histogram.get_max_value()) / 1e3))
+    return spans
 
 
 def latencies(lines: Sequence[Produced], spans: Sequence[Span], first: int, after: int) -> npt.NDArray[np.int64]:
-    """Return the counts of the latencies of the lines `first` up to `after`, not included, added up.
+    """Sum of the latencies' counts of the lines `first` up to `after`, not included.
 
-    Raises OutputError where an interval lacks, or is not that of its line.
+    Raises OutputError where an interval is missing, or is not that of its line.
     """
     if len(spans) < after:
         raise OutputError(f"pulsar-perf's histogram file has {len(spans)} of {after} intervals")
@@ -393,7 +393,7 @@ def latencies(lines: Sequence[Produced], spans: Sequence[Span], first: int, afte
 
 
 def _events(text: str, logger: str, begin: str) -> list[tuple[float, str]]:
-    """Return when (s since 1970) a logger wrote lines that begin so, and these; the last one only once it is whole."""
+    """Times (s since 1970) and texts of a logger's lines that begin so, without an unfinished last line."""
     whole = text[: text.rfind("\n") + 1]
     return [
         (int(at) / 1e3, words)

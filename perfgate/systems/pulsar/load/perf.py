@@ -1,8 +1,8 @@
-"""The driver `pulsar-perf`: Pulsar's official tool, one process with a thread for each client.
+"""The driver `pulsar-perf`: Pulsar's official tool, a process with a thread for each client.
 
 Its own sums divide by a time with start and shutdown in it. So the suite times a window: sends are measured between two
-of the tool's lines of progress, 10 s apart or a multiple of that, with the latencies that its histogram file has of the
-same time; reads by what its client reports of each second. CPU is read at the window's edges. SIGTERM ends the tool: it
+of the tool's lines of progress, 10 s apart or a multiple of that, with the latencies of its histogram file for the same
+time; reads by its client's reports of each second. CPU is read at the window's edges. SIGTERM ends the tool: it
 closes its clients, which waits for outstanding answers, and then gives its sums.
 """
 
@@ -51,7 +51,7 @@ HEAP = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
 OPENS = tuple(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "jdk.internal.misc"))
 CONNECT_S = 60.0
 LINE_MARGIN_S = 15.0
-"""A line of progress is late on a busy machine, or when the tool collects garbage; later than this it hangs."""
+"""A line of progress is late on a busy machine, or when the tool collects garbage; later than this the tool hangs."""
 END_S = 60.0
 BATCHED = 2
 """Times that the Java client counts the bytes of a batched message against its bound: its own, and its batch's buffer.
@@ -69,7 +69,6 @@ class PulsarPerfDriver(ToolDriver):
         self._classpath = classpath
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why pulsar-perf cannot make this load, or None."""
         return inexpressible(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
@@ -80,7 +79,7 @@ class PulsarPerfDriver(ToolDriver):
     def _send(self, spec: LoadSpec, tools: Tools) -> LoadResult:
         scenario, histograms = spec.scenario, tools.folder / "latencies.hlog"
         before = tools.observer.written()
-        # A limit of the target is kept; the cap of a load is no promise to anybody.
+        # A limit of the target must be kept; the cap of a load need not.
         rate, limited = min(scenario.load.rate, spec.most_rate), math.isfinite(spec.most_rate)
         arguments = producer_arguments(scenario, topic=spec.topic, rate=rate, at_most=limited)
         more = ("-i", "1", "--warmup-time", "0", "--histogram-file", histograms)
@@ -167,26 +166,26 @@ class PulsarPerfDriver(ToolDriver):
 
 
 def output(tools: Tools) -> str:
-    """Return what the one tool has written so far."""
+    """The tool's output so far."""
     (text,) = tools.outputs()
     return text
 
 
 def conf_of(settings: dict[str, str]) -> dict[str, str]:
-    """Return a target's client settings as the tool's conf file has them: Java knows a plugin by its class alone."""
+    """A target's client settings for the tool's conf file: Java knows a plugin by its class alone."""
     stated = {"tlsHostnameVerificationEnable": "true", **settings}  # Java's own default is false
-    found = {CONF_NAMES[name]: value for name, value in stated.items() if name in CONF_NAMES}
+    conf = {CONF_NAMES[name]: value for name, value in stated.items() if name in CONF_NAMES}
     plugin, parameters = log_in(settings)
     if plugin:
         names = next((names for names in (TOKEN_PLUGINS, TLS_PLUGINS) if plugin in names), (plugin,))
-        found |= {"authPlugin": names[-1], "authParams": parameters}
-    return found
+        conf |= {"authPlugin": names[-1], "authParams": parameters}
+    return conf
 
 
 def read_per_s(lines: Sequence[Consumed], opens_s: float, closes_s: float) -> tuple[float, float]:
-    """Return records and bytes per second that all consumers were given between two moments (s since 1970).
+    """Records and bytes per second of all consumers between two moments (s since 1970).
 
-    The mean of each consumer's seconds that lie in that time. Raises LoadError where one of them has none.
+    The mean of each consumer's seconds in that time, added up. Raises LoadError for a consumer without any.
     """
     within: dict[str, list[Consumed]] = defaultdict(list)
     for line in lines:
@@ -212,7 +211,7 @@ def _next_line(tools: Tools, number: int, phase: str) -> int:
 
 
 def full_s(scenario: Scenario, text: str, opens_s: float, closes_s: float) -> float:
-    """Return for how long of the window buffers were full; see :func:`pushed_back_s`."""
+    """Time in the window for which buffers were full, in s; see :func:`pushed_back_s`."""
     chosen = settings_of(scenario.producer, "producer")
     return pushed_back_s(
         parse_pending(text),

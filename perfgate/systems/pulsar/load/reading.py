@@ -19,21 +19,21 @@ from perfgate.systems.pulsar.load.slow import batches
 BATCH = 4_096
 NONE, LAST, EACH = 0, 1, 2
 ACKNOWLEDGES: Mapping[str, int] = {"exclusive": LAST, "failover": LAST, "shared": EACH, "key-shared": EACH}
-"""Where one consumer has a partition to itself, its last message acknowledges all before it."""
+"""Where a consumer has a partition to itself, its last message acknowledges all before it."""
 
 
 class PulsarReader(Client):
-    """Receives from one consumer for each partition, which keeps partitions apart and costs one queue less a message.
+    """Receives from a consumer for each partition, which keeps partitions apart and saves a queue.
 
-    Of partitions that are assigned, and of a backlog, it reads all there is, whoever has read it before, and leaves
-    nothing behind: by a subscription of its own, which ends with it. With a partition's end asked for ("laps"), it is
-    where the partition ended when the client connected.
+    Of assigned partitions, and of a backlog, it reads all records, whoever has read them before, and leaves nothing
+    behind: by a subscription of its own, which ends with it. With the spec's "laps", a partition's end is where it was
+    when the client connected.
     """
 
     AT_END = native.AT_END
 
     def __init__(self, spec: Mapping[str, Any], number: int) -> None:
-        """Raises LoadClientError when a setting is refused, or the client cannot be had."""
+        """Raises LoadClientError when a setting is refused, or without libpulsar."""
         self._settings = complete(spec["client"], "consumer")
         super().__init__(self._settings, spec["topics"][0])
         self._batch = batches()
@@ -70,7 +70,7 @@ class PulsarReader(Client):
             self.must(self._lib.resume_message_listener(consumer), f"partition {partition} is not read")
 
     def assignment(self) -> int:
-        """Number of partitions that it is subscribed to: which of them a subscription gives it, no call says."""
+        """Number of partitions that it is subscribed to: no call returns those that a subscription assigns to it."""
         return len(self._consumers)
 
     def take(self, hear: Hear) -> int:
@@ -87,13 +87,13 @@ class PulsarReader(Client):
         return count
 
     def wait(self, seconds: float) -> None:
-        if self._resting:  # what is there is not taken: it would wake this thread again and again
+        if self._resting:  # records that are not taken would wake this thread again and again
             time.sleep(max(0.0, seconds))
         else:
             self._batch.kpg_reader_wait(self._reader, max(0, int(seconds * 1e9)))
 
     def rest(self, rests: bool) -> None:
-        """Have no listener called: once a partition's receiver queue is full its broker is asked for nothing."""
+        """Pause the listeners: once a partition's receiver queue is full, no more is fetched from its broker."""
         self._resting = rests
         turn = self._lib.pulsar_consumer_pause_message_listener if rests else self._lib.resume_message_listener
         for consumer in self._consumers.values():

@@ -20,14 +20,14 @@ TAKEN = 8_192
 
 
 class PulsarSender(Client):
-    """Sends to one producer for each partition: a partitioned one would look up for every message where it goes."""
+    """Sends by a producer for each partition: a partitioned producer would choose a partition for every message."""
 
     row = native.ROW
     FULL, PURGED = native.FULL, clib.PURGED
     TIMED_OUT: tuple[int, ...] = (clib.TIMED_OUT,)
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        """Raises LoadClientError when a setting is refused, or the client cannot be had."""
+        """Raises LoadClientError when a setting is refused, or without libpulsar."""
         self._settings = complete(spec["client"], "producer")
         super().__init__(self._settings, spec["topics"][0])
         self._batch = batches()
@@ -91,7 +91,7 @@ class PulsarSender(Client):
             {
                 "send_timeout": int(settings["sendTimeoutMs"]),
                 "compression_type": clib.COMPRESSIONS[settings["compressionType"]],
-                # The bounds are kept before: a row that libpulsar itself turned away would be a failure.
+                # The bounds are kept before: a row that libpulsar itself rejected would be a failure.
                 "max_pending_messages": self._slots,
                 "max_pending_messages_across_partitions": MOST_PENDING * 1_000,
                 "block_if_queue_full": 0,

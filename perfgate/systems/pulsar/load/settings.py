@@ -1,7 +1,7 @@
 """Settings of producers and consumers by the names of the Java client, checked, with its defaults.
 
 Defaults are those of the Java client 4.0 where libpulsar's own differ: batches of 1 ms (not 10), 64 MiB of pending
-messages, and no time-out for acknowledgements. One is not: see PRODUCER.
+messages, and no time-out for acknowledgements. But for maxPendingMessages: see PRODUCER.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OTHER_PLUGINS = tuple(
     f"org.apache.pulsar.client.impl.auth.{name}"
     for name in ("AuthenticationBasic", "AuthenticationAthenz", "oauth2.AuthenticationOAuth2")
 )
-"""libpulsar takes any other name for a library to load, and ends the process where that is none."""
+"""libpulsar loads any other name as a library, and ends the process where there is none."""
 TEXT = Setting("")
 CLIENT: Mapping[str, Setting] = {
     SERVICE_URL: TEXT,
@@ -75,7 +75,7 @@ CLIENT: Mapping[str, Setting] = {
     "numListenerThreads": Setting("1", least=1, most=64),
 }
 """Of clients of both kinds. operationTimeoutMs is 30000 for the Java client: the load reports its reason sooner.
-tlsHostnameVerificationEnable is false for it: here a target file has to say so, and each start names it."""
+tlsHostnameVerificationEnable is false for it: here a target file has to state that, and each start notes it."""
 PRODUCER: Mapping[str, Setting] = {
     "batchingEnabled": Setting("true", TRUTH),
     "batchingMaxMessages": Setting("1000", least=2, most=MOST_MESSAGES),
@@ -88,7 +88,7 @@ PRODUCER: Mapping[str, Setting] = {
 }
 """maxPendingBytes is the Java client's memoryLimitBytes, over all partitions. maxPendingMessages is a partition's, as
 there, and counted over all of them together; it is the Java client's until 2.9 and that of all other clients, 0 for
-none: without it 64 MiB wait in brokers and bookies, and bookies with 128 MB of heap died of that. libpulsar counts the
+none: without it 64 MiB wait in brokers and bookies, of which bookies with 128 MB of heap died. libpulsar counts the
 delay of a batch in ms."""
 CONSUMER: Mapping[str, Setting] = {
     "receiverQueueSize": Setting("1000", least=1),
@@ -113,9 +113,9 @@ def settings_of(stated: Iterable[tuple[str, str]], kind: str) -> dict[str, str]:
 
 
 def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
-    """Return plugin and parameters by which a client logs in; empty: it does not.
+    """Plugin and parameters of a client's log-in; empty: none.
 
-    By a certificate of its own it logs in where nothing else is stated.
+    Its certificate is the log-in where nothing else is stated.
     """
     plugin, given = settings.get("authPlugin", ""), settings.get("authParams", "")
     certificate, key = settings.get("tlsCertificateFilePath"), settings.get("tlsKeyFilePath")
@@ -125,12 +125,12 @@ def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
 
 
 def most_pending(settings: Mapping[str, str], partitions: int) -> int:
-    """Return how many messages a client may have pending, whatever their size."""
+    """Number of messages that a client may have pending, whatever their size."""
     return min(MOST_PENDING, int(settings["maxPendingMessages"]) * partitions) or MOST_PENDING
 
 
 def refuses(settings: Mapping[str, str], kind: str) -> str:
-    """Why a "producer" or "consumer" cannot have these settings, with the legal ones; empty when it can."""
+    """The reason why a "producer" or "consumer" cannot have these settings, with the legal ones; empty when it can."""
     legal = {**CLIENT, **BY_KIND[kind]}
     for name, value in settings.items():
         if name not in legal:
@@ -143,9 +143,9 @@ def refuses(settings: Mapping[str, str], kind: str) -> str:
 
 
 def complete(settings: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Return the settings with defaults for all others; a listener behind the URL is a setting of its own.
+    """The settings with defaults for all others; a listener behind the URL is a setting of its own.
 
-    Raises LoadClientError, for a service URL that is none as well: libpulsar would end the process.
+    Raises LoadClientError, also for a malformed service URL, on which libpulsar would end the process.
     """
     if reason := refuses(settings, kind):
         raise LoadClientError(reason)

@@ -1,7 +1,7 @@
-"""pulsar_batch.c once more in Python, for machines on which it cannot be compiled: the same functions, slower.
+"""pulsar_batch.c in Python, for machines on which it cannot be compiled: the same functions, slower.
 
 libpulsar's callbacks take the interpreter's lock for every message here: 28 us of CPU a record of 1 KiB in all, 5 with
-the compiled half (one round each, 2 cores, other work beside). Rounds that this limits are INVALID, as those of any
+the compiled half (a round each, 2 cores, other work beside). Rounds that this limits are INVALID, like those of any
 load generator that was too slow.
 """
 
@@ -75,25 +75,25 @@ class _Part:
 @dataclass(slots=True)
 class _Reader:
     parts: list[int] = field(default_factory=list)
-    """Number of each partition's part."""
+    """Handle of each partition's part."""
     bell: threading.Event = field(default_factory=threading.Event)
-    came: deque[tuple[int, ...]] = field(default_factory=deque)
+    received: deque[tuple[int, ...]] = field(default_factory=deque)
     """Rows that were received."""
     closing: bool = False
 
 
 class Slow:
-    """Has the functions of the compiled library. Rows are those of native.py."""
+    """The functions of the compiled library. Rows are those of native.py."""
 
     def __init__(self, address_of: Callable[[str], int]) -> None:
-        """`address_of`: of a function of libpulsar by its name."""
+        """`address_of` a function of libpulsar by its name."""
         self._pulsar = {name: kind(address_of(f"pulsar_{name}")) for name, kind in _CALLED.items()}
-        self._made: dict[int, Any] = {}
-        """Senders and readers, messages on their way and consumers that answer later, by number."""
-        self._numbers = 0
+        self._objects: dict[int, Any] = {}
+        """Senders, readers with their parts, and messages in flight, by handle."""
+        self._handles = 0
         self._lock = threading.Lock()
         self._at_once: tuple[int, int] | None = None
-        """Thread and number of the message that is being handed over."""
+        """Thread and handle of the message that is being sent."""
         self._refused = 0
         self._words, self._warnings = b"", 0
         self._sent, self._sought = _SENT(self._on_sent), _RESULT(self._on_sought)
@@ -113,7 +113,7 @@ class Slow:
         self._of(sender).producers[partition] = producer
 
     def kpg_sender_free(self, sender: Any) -> None:
-        del self._made[_number(sender)]
+        del self._objects[_number(sender)]
 
     kpg_reader_free = kpg_sender_free
 
@@ -169,8 +169,7 @@ class Slow:
         data = self._serialised(pulsar["message_id_earliest"]())
         id_ = pulsar["message_id_deserialize"](data, len(data))
         result = int(pulsar["consumer_get_last_message_id"](consumer, id_))
-        found = -1 if result else self._position(id_)
-        ctypes.cast(position, POINTER(ctypes.c_int64))[0] = found
+        ctypes.cast(position, POINTER(ctypes.c_int64))[0] = -1 if result else self._position(id_)
         pulsar["message_id_free"](id_)
         return result
 
@@ -184,10 +183,10 @@ class Slow:
         of, count = self._of(reader), 0
         of.bell.clear()
         rows = _rows(address, most)
-        while count < most and of.came:
-            rows[count] = of.came.popleft()
+        while count < most and of.received:
+            rows[count] = of.received.popleft()
             count += 1
-        if of.came:
+        if of.received:
             of.bell.set()
         return count
 
@@ -197,7 +196,7 @@ class Slow:
         for handle, partition in zip(rows["handle"].tolist()[::-1], rows["partition"].tolist()[::-1], strict=True):
             if not handle:
                 continue
-            consumer = self._made[of.parts[partition]].consumer
+            consumer = self._objects[of.parts[partition]].consumer
             if acknowledge == 1 and partition not in done:
                 self._pulsar["consumer_acknowledge_cumulative_async"](consumer, handle, None, None)
             if acknowledge == 2:
@@ -228,7 +227,7 @@ class Slow:
         return 1
 
     def _on_sent(self, result: int, id_: int | None, number: int) -> None:
-        to, private, size, partition = self._made.pop(number)
+        to, private, size, partition = self._objects.pop(number)
         offset = -1
         if id_:
             if not result:
@@ -241,28 +240,28 @@ class Slow:
         to.bell.set()
 
     def _listen(self, _consumer: int, message: int, number: int) -> None:
-        pulsar, part = self._pulsar, self._made[number]
+        pulsar, part = self._pulsar, self._objects[number]
         id_ = pulsar["message_get_message_id"](message)
         position = self._position(id_)
         pulsar["message_id_free"](id_)
         of = part.owner
-        while len(of.came) >= MOST_WAITING and not of.closing:
+        while len(of.received) >= MOST_WAITING and not of.closing:
             time.sleep(FULL_S)
         if of.closing:
             pulsar["message_free"](message)
             return
         payload, size = pulsar["message_get_data"](message) or 0, pulsar["message_get_length"](message)
         err, again = (native.STRANGE if position < 0 else 0), pulsar["message_get_redelivery_count"](message)
-        of.came.append((payload, size, 0, 0, 0, position, part.partition, err, int(now() * 1e9), message, again, 0))
+        of.received.append((payload, size, 0, 0, 0, position, part.partition, err, int(now() * 1e9), message, again, 0))
         if 0 <= part.end <= position and not part.at_end:
             part.at_end = True
-            of.came.append((0, 0, 0, 0, 0, part.end, part.partition, native.AT_END, 0, 0, 0, 0))
+            of.received.append((0, 0, 0, 0, 0, part.end, part.partition, native.AT_END, 0, 0, 0, 0))
         of.bell.set()
 
     def _on_sought(self, result: int, number: int) -> None:
         if result:
-            part = self._made[number]
-            part.owner.came.append((0, 0, 0, 0, 0, -1, part.partition, result, 0, 0, 0, 0))
+            part = self._objects[number]
+            part.owner.received.append((0, 0, 0, 0, 0, -1, part.partition, result, 0, 0, 0, 0))
             part.owner.bell.set()
 
     def _on_log(self, _level: int, _file: bytes, _line: int, message: bytes, _context: int) -> None:
@@ -272,24 +271,24 @@ class Slow:
     def _serialised(self, id_: int) -> bytes:
         size = c_int()
         data = self._pulsar["message_id_serialize"](id_, ctypes.byref(size))
-        found = ctypes.string_at(data, size.value)
+        serialised = ctypes.string_at(data, size.value)
         self._free_memory(data)
-        return found
+        return serialised
 
     def _position(self, id_: int) -> int:
         return parsed(self._serialised(id_))
 
-    def _keep(self, made: Any) -> int:
+    def _keep(self, kept: Any) -> int:
         with self._lock:
-            self._numbers += 1
-            self._made[self._numbers] = made
-            return self._numbers
+            self._handles += 1
+            self._objects[self._handles] = kept
+            return self._handles
 
     def _of(self, handle: Any) -> Any:
-        return self._made[_number(handle)]
+        return self._objects[_number(handle)]
 
     def _part(self, reader: Any, partition: int) -> Any:
-        return self._made[self._of(reader).parts[partition]]
+        return self._objects[self._of(reader).parts[partition]]
 
 
 def _number(handle: Any) -> int:
@@ -302,16 +301,16 @@ def _rows(address: int, count: int) -> Any:
 
 
 def parsed(data: bytes) -> int:
-    """Return the position of a serialised message id: numbers 1 to 4 of it, as protobuf."""
-    found, at = [-1] * FIELDS, 0
+    """The position of a serialised message id: its numbers 1, 2 and 4, as protobuf."""
+    numbers, at = [-1] * FIELDS, 0
     while at < len(data):
         tag, at = _varint(data, at)
         if tag & 7:  # a bit set follows the numbers
             break
         value, at = _varint(data, at)
         if tag >> 3 < FIELDS:
-            found[tag >> 3] = value - (1 << 64) if value >> 63 else value
-    return position_of(found[1], found[2], found[4])
+            numbers[tag >> 3] = value - (1 << 64) if value >> 63 else value
+    return position_of(numbers[1], numbers[2], numbers[4])
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -326,12 +325,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def key_text(key: bytes) -> bytes:
-    """Return a key as text: as it is where that is printable, otherwise in Base64."""
+    """A key as text: as it is where that is printable, otherwise in Base64."""
     return key if all(32 < byte < 127 for byte in key) else base64.b64encode(key)
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of a key by String.hashCode() of Java."""
+    """The partition of a key by String.hashCode() of Java."""
     hashed = 0
     for byte in key:
         hashed = (hashed * 31 + byte) & 0xFFFFFFFF
@@ -340,7 +339,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 @cache
 def batches() -> Any:
-    """Return the library. Raises LoadClientError without libpulsar."""
+    """The compiled library, or the slow functions. Raises LoadClientError without libpulsar."""
     pulsar = ctypes.CDLL(str(native.libpulsar()))
 
     def address_of(name: str) -> int:

@@ -2,7 +2,7 @@
 
 The image's contract (docker/pulsar, bin/pulsar and conf/ of Pulsar's sources): bin/apply-config-from-env.py writes
 variables PULSAR_PREFIX_<setting> into a file of conf/, `bin/pulsar zookeeper|bookie|broker` starts a node with it,
-`bin/pulsar initialize-cluster-metadata` sets the metadata up; PULSAR_MEM, BOOKIE_MEM, PULSAR_GC, PULSAR_EXTRA_OPTS are
+`bin/pulsar initialize-cluster-metadata` writes the metadata; PULSAR_MEM, BOOKIE_MEM, PULSAR_GC, PULSAR_EXTRA_OPTS are
 options of Java. Nodes run in the image's folder, with their data below it.
 """
 
@@ -37,36 +37,36 @@ from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, PulsarFaults
 OFFICIAL_IMAGE = "apachepulsar/pulsar"
 PORTS: Mapping[Role, int] = {"metadata store": 2181, "bookie": 3181, "broker": 6650}
 WEB_PORTS: Mapping[Role, int] = {"bookie": 8000, "broker": 8080}
-"""Inside: those of the files that a release ships."""
+"""Ports in the containers: those of the files that a release ships."""
 INTERNAL_LISTENER = "internal"
 SETTING = "PULSAR_PREFIX_"
-"""What the image's bin/apply-config-from-env.py adds to a file where the file lacks it, and sets where it has it."""
+"""Prefix of variables that the image's bin/apply-config-from-env.py adds to a file, or sets where the file has them."""
 FILES: Mapping[Role, tuple[str, str]] = {
     "metadata store": ("conf/zookeeper.conf", "zookeeper"),
     "bookie": ("conf/bookkeeper.conf", "bookie"),
     "broker": ("conf/broker.conf", "broker"),
 }
-"""Of each role: its configuration, and its command of bin/pulsar."""
+"""Each role's configuration file, and its command of bin/pulsar."""
 FOLDERS: Mapping[Role, str] = {"metadata store": "data/zookeeper", "bookie": "data/bookkeeper"}
 EXTRA_OPTIONS = "-Dpulsar.allocator.exit_on_oom=true -Dio.netty.recycler.maxCapacityPerThread=4096"
-"""What the image has in PULSAR_EXTRA_OPTS where nothing is stated there (conf/pulsar_env.sh)."""
+"""The image's default for PULSAR_EXTRA_OPTS (conf/pulsar_env.sh)."""
 LAST_WORDS = 2_000
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """Return the image that a cluster's nodes are started from."""
+    """The image that a cluster's nodes are started from."""
     return spec.image or f"{OFFICIAL_IMAGE}:{spec.version}"
 
 
 class ContainersCluster(OwnCluster):
-    """One metadata store, bookies and brokers as containers; see :class:`perfgate.model.target.Cluster`."""
+    """A metadata store, bookies and brokers as containers; see :class:`perfgate.model.target.Cluster`."""
 
     supervisor: OwnContainers
     internal, same_zone = INTERNAL_LISTENER, SAME_ZONE_LISTENER
     bound = ANY
 
     def __init__(self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None) -> None:
-        """`toxiproxy_image`: of the proxies before the brokers, for clients of another zone; None: there are none."""
+        """`toxiproxy_image` of the proxies before the brokers, for clients of another zone; None: no proxies."""
         super().__init__(spec, logs, cross_zone=toxiproxy_image is not None)
         self._toxiproxy_image = toxiproxy_image or ""
         self.supervisor = OwnContainers(node_name, logs, last_words)
@@ -74,12 +74,12 @@ class ContainersCluster(OwnCluster):
         self._version = spec.version
 
     def start(self) -> None:
-        """See :class:`OwnCluster`; the version is then the one that the brokers report."""
+        """See :class:`OwnCluster`; the version is then that which the brokers report."""
         super().start()
         self._version = self.admin.version()
 
     def container_ids(self) -> Mapping[int, str]:
-        """Return the engine's id of every node's container."""
+        """The engine's ids of the nodes' containers."""
         return self.supervisor.ids()
 
     def facts(self) -> Mapping[str, object]:
@@ -114,7 +114,7 @@ class ContainersCluster(OwnCluster):
         return self.spec.jvm_options if role == "broker" else ()
 
     def _java_variables(self, role: Role) -> dict[str, str]:
-        """Return the variables of a role's Java: its memory, and what a run asks for; all else is the image's own."""
+        """Variables of a role's Java: its memory, and a run's own options; all else is the image's."""
         name = "BOOKIE_MEM" if role == "bookie" else "PULSAR_MEM"
         variables = {name: " ".join(memory_options(role))}
         if asked := self._asked(role):
@@ -171,9 +171,7 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
         say: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        """`note` reports what was cleaned up. `toxiproxy_image`: for the cross-zone link; None when no scenario needs
-        one.
-        """
+        """`note` reports removed leftovers. `toxiproxy_image` for the cross-zone link; None: no scenario needs it."""
         super().__init__(log_folder=log_folder, say=say)
         self._toxiproxy_image, self._note = toxiproxy_image, note
 

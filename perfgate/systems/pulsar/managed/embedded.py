@@ -51,19 +51,19 @@ class EmbeddedCluster(OwnCluster):
         self, spec: ClusterSpec, *, java: Path, jars: Jars, logs: Path, cross_zone: bool, warm_start: bool
     ) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone. `warm_start`: use, or record,
-        what Java learnt of such nodes.
+        Java's caches of such nodes.
         """
         super().__init__(spec, logs, cross_zone=cross_zone)
         self._java, self._jars, self._release = java, jars, java_release(java)
-        # Options of a run's own make another JVM; a cache for each would be made once and never used.
+        # A run's own options make another JVM, whose cache would be recorded once and never used.
         options: dict[str, list[str]] = {
             role: jvm_options(role, (), self._release) for role in ROLES if role != "broker" or not spec.jvm_options
         }
         caches: dict[str, list[str]] = {**options, SETUP: self._setup_options()} if warm_start else {}
         self._aot = AotCaches(
             {
-                what: cache_path(java, f"pulsar-{jars.version}-{what.replace(' ', '-')}", jars.classpath, of_it)
-                for what, of_it in caches.items()
+                role: cache_path(java, f"pulsar-{jars.version}-{role.replace(' ', '-')}", jars.classpath, own)
+                for role, own in caches.items()
             }
         )
         self.supervisor = OwnProcesses(node_name, logs, data=DATA, caches=self._aot, last_words=last_words)
@@ -86,7 +86,7 @@ class EmbeddedCluster(OwnCluster):
         return proxy
 
     def pids(self) -> Mapping[int, int]:
-        """Return the process of every node, bookies and the metadata store among them."""
+        """The process of every node, bookies and the metadata store among them."""
         return dict(self.supervisor.pids)
 
     def facts(self) -> Mapping[str, object]:
@@ -113,7 +113,7 @@ class EmbeddedCluster(OwnCluster):
         self.supervisor.spawn(node, argv, self.spec.cpus_per_broker if role == "broker" else 0.0)
 
     def _common_options(self) -> list[str]:
-        # Libraries that are unpacked there stay behind a node that is killed: it is the run's own folder.
+        # Unpacked libraries outlive a node that is killed: they go to the run's own folder.
         unpacked = f"-Djava.io.tmpdir={self._data}"
         return [unpacked, f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "-cp", self._jars.classpath]
 
@@ -154,7 +154,7 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
     def __init__(
         self, *, log_folder: Path, cross_zone: bool, say: Callable[[str], None], compared: bool = False
     ) -> None:
-        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against one another, not scenarios."""
+        """`cross_zone` installs Toxiproxy. `compared`: clusters are compared with each other, not scenarios."""
         super().__init__(log_folder=log_folder, say=say)
         self._cross_zone, self._compared = cross_zone, compared
         self._warm_start = True
@@ -163,8 +163,8 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the folder for temporary files has too little room.
 
-        A bookie writes each entry twice, into its journal and its ledgers. Nodes' data of a run that was killed with
-        its guard is deleted before: it may fill that folder.
+        A bookie writes each entry twice, into its journal and its ledgers. Data of a run that was killed with its guard
+        may fill that folder: it is deleted first.
         """
         delete_left_over(DATA)
         check_disk(2 * at_a_time, Path(tempfile.gettempdir()))
@@ -173,7 +173,7 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         specs = list(specs)
         check_processes(specs)
         check_memory(max(map(needed_mib, specs)), self.nodes_called)
-        # Of two sides with other JVMs or versions one alone may have a cache: so neither starts with it.
+        # Of two sides with different JVMs or versions only one may have a cache: so neither starts with it.
         self._warm_start = not self._compared or len({(spec.version, spec.jvm_options) for spec in specs}) == 1
         for version in sorted({spec.version for spec in specs}):
             find_java(JAVA_NEEDED, what=f"Pulsar {version}")

@@ -1,7 +1,7 @@
 """Set-up of Pulsar's nodes that this suite starts: settings of each role, JVM options and memory.
 
-Settings are those of the files that a release ships (conf/zookeeper.conf, bookkeeper.conf, broker.conf), but for what
-is said here: sizes that fit one machine, and what would act in the middle of a measurement switched off.
+Settings are those of the files that a release ships (conf/zookeeper.conf, bookkeeper.conf, broker.conf), but for those
+here: sizes for a single machine, and no background work that could disturb a measurement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Role = Literal["metadata store", "bookie", "broker"]
 ROLES: tuple[Role, ...] = ("metadata store", "bookie", "broker")
 """In the order in which they start."""
 METRICS_ROLES: Mapping[Role, str] = {"metadata store": "metadata", "bookie": "bookies", "broker": "brokers"}
-"""As the names of metrics have them (:data:`perfgate.model.metrics.ROLES`)."""
+"""Roles in names of metrics (:data:`perfgate.model.metrics.ROLES`)."""
 FIRST_BOOKIE, METADATA_STORE = 11, 21
 CLUSTER = "perfgate"
 CROSS_ZONE_LISTENER, SAME_ZONE_LISTENER = "cross-zone", "same-zone"
@@ -38,22 +38,22 @@ CONF_OPTION: Mapping[Role, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a JVM may use, in MB: heap, and direct memory (network buffers and caches)."""
+    """Limits of a JVM, in MB: heap, and direct memory (network buffers and caches)."""
 
     heap: int
     direct: int
     seen: int
-    """All that such a process took (RSS, 4.0.8, under load)."""
+    """RSS of such a process (4.0.8, under load)."""
 
 
 MEMORY: Mapping[Role, Memory] = {
     "metadata store": Memory(heap=64, direct=64, seen=150),
-    # With a heap of 128 MB bookies ended in an OutOfMemoryError when a client had 64 MiB under way.
+    # With a heap of 128 MB bookies ended in an OutOfMemoryError when a client had 64 MiB in flight.
     "bookie": Memory(heap=256, direct=192, seen=500),
     "broker": Memory(heap=192, direct=192, seen=480),
 }
 SETUP_MEMORY = ("-Xmx96m", "-XX:TieredStopAtLevel=1")
-# What Pulsar's and BookKeeper's own start scripts open to reflection (bin/pulsar, "Required by Netty" and after).
+# Packages that Pulsar's and BookKeeper's start scripts open to reflection (bin/pulsar, "Required by Netty" and after).
 OPENED = (
     *(
         f"java.base/{package}"
@@ -114,36 +114,36 @@ def role_of(node: int) -> Role:
 
 
 def node_name(node: int) -> str:
-    """Return the name of a node's log and data: broker-1, bookie-11, metadata-store."""
+    """Name of a node's log and data: broker-1, bookie-11, metadata-store."""
     role = role_of(node).replace(" ", "-")
     return role if node == METADATA_STORE else f"{role}-{node}"
 
 
 def node_ids(spec: ClusterSpec) -> list[int]:
-    """Return every node in the order in which they start."""
+    """Every node in the order in which they start."""
     return [METADATA_STORE, *bookie_ids(spec), *broker_ids(spec)]
 
 
 def needed_mib(spec: ClusterSpec) -> float:
-    """Return the memory that all nodes of such a cluster take under load, in MiB, about."""
+    """Approximate memory of all nodes of such a cluster under load, in MiB."""
     more = max(0.0, largest_heap_mib(spec.jvm_options) - MEMORY["broker"].heap)
     return sum(MEMORY[role_of(node)].seen for node in node_ids(spec)) + more * spec.brokers
 
 
 def memory_options(role: Role) -> tuple[str, ...]:
-    """Return the JVM options that state a role's memory."""
+    """JVM options of a role's memory."""
     memory = MEMORY[role]
     return f"-Xms{memory.heap}m", f"-Xmx{memory.heap}m", f"-XX:MaxDirectMemorySize={memory.direct}m"
 
 
 def jvm_options(role: Role, asked: Sequence[str], release: int) -> list[str]:
-    """Return a role's JVM options for this release of Java; those that a run asks for come last, for brokers alone."""
+    """A role's JVM options for this release of Java; a run's own options come last, for brokers alone."""
     known = [option for option in JVM_OPTIONS if SINCE.get(option, 0) <= release]
     return [*known, *memory_options(role), *(asked if role == "broker" else ())]
 
 
 def metadata_store_settings(*, port: int, folder: object, bound: str = HOST) -> dict[str, str]:
-    """Return the metadata store's settings; `bound`: the address that it listens at, as of the other roles."""
+    """The metadata store's settings; `bound`: the address that it listens at, as of the other roles."""
     values = {
         "tickTime": 2000,
         "dataDir": folder,
@@ -159,7 +159,7 @@ def metadata_store_settings(*, port: int, folder: object, bound: str = HOST) -> 
 def bookie_settings(
     spec: ClusterSpec, *, port: int, http_port: int, metadata: str, folder: object, host: str = HOST, bound: str = HOST
 ) -> dict[str, str]:
-    """Return a bookie's settings; the spec's own come last and win.
+    """A bookie's settings; the spec's own come last and win.
 
     `metadata`: host:port of the metadata store; `folder`: of its journal and its ledgers; `host`: its name for brokers.
     """
@@ -175,7 +175,7 @@ def bookie_settings(
         "nettyMaxFrameSizeBytes": 5_253_120,
         "numAddWorkerThreads": 0,
         "journalMaxGroupWaitMSec": 1,
-        # Journals that are no longer needed, and ledgers of deleted topics, go soon: the disk holds one or two rounds.
+        # Unneeded journals and ledgers of deleted topics are deleted soon: the disk holds a round or two.
         "journalMaxSizeMB": 256,
         "journalMaxBackups": 0,
         "logSizeLimit": 128 * 2**20,
@@ -184,12 +184,12 @@ def bookie_settings(
         "diskUsageThreshold": 0.99,
         "diskUsageWarnThreshold": 0.985,
         "minUsableSizeForIndexFileCreation": 64 * 2**20,
-        # Caches of DbLedgerStorage; as shares of direct memory they would leave too little for the network's buffers.
+        # Caches of DbLedgerStorage; as shares of direct memory they would leave too little for network buffers.
         "dbStorage_writeCacheMaxSizeMb": 64,
         "dbStorage_readAheadCacheMaxSizeMb": 32,
         "dbStorage_rocksDB_blockCacheSize": 16 * 2**20,
         "dbStorage_rocksDB_writeBufferSizeMB": 8,
-        # A bookie that comes back, or its loss, starts no copying of its own in the middle of a measurement.
+        # A bookie's loss or return starts no copying during a measurement.
         "autoRecoveryDaemonEnabled": "false",
         "httpServerEnabled": "true",
         "httpServerHost": bound,
@@ -206,10 +206,10 @@ def bookie_settings(
 def broker_settings(
     spec: ClusterSpec, *, port: int, web_port: int, metadata: str, listeners: Mapping[str, str], bound: str = HOST
 ) -> dict[str, str]:
-    """Return a broker's settings; the spec's own come last and win.
+    """A broker's settings; the spec's own come last and win.
 
-    `metadata`: host:port of the metadata store; `listeners`: host:port by name, the one of brokers among themselves
-    first. Pulsar refuses two listeners at one address.
+    `metadata`: host:port of the metadata store; `listeners`: host:port by name, first the listener for other brokers.
+    Pulsar refuses two listeners at the same address.
     """
     ensemble, write, ack = default_quorums(spec)
     store = f"zk:{metadata}"
@@ -246,7 +246,7 @@ def broker_settings(
 
 
 def default_quorums(spec: ClusterSpec) -> tuple[int, int, int]:
-    """Return ensemble, write quorum and ack quorum of a namespace that states none."""
+    """Default ensemble, write quorum and ack quorum of a namespace."""
     ensemble = min(3, spec.bookies)
     return ensemble, ensemble, ensemble // 2 + 1
 
@@ -256,5 +256,5 @@ def as_properties(settings: Mapping[str, str]) -> str:
 
 
 def last_words(log: str) -> str:
-    """Return the last lines of a log, without the usage that a bookie prints after it said what is wrong."""
+    """The last lines of a log, without the usage that a bookie prints after an error."""
     return last_lines(log.partition(USAGE)[0])

@@ -49,7 +49,7 @@ TENANT, NAMESPACE = "kpg", "run"
 PREFIX = f"persistent://{TENANT}/{NAMESPACE}/kpg-"
 HEALTH: Mapping[Role, str] = {"bookie": "/api/v1/bookie/is_ready", "broker": "/admin/v2/brokers/ready"}
 SERVES = b"srvr"
-"""ZooKeeper's command of four letters that is answered once it serves."""
+"""ZooKeeper's four-letter command that it answers once it serves."""
 ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 
 
@@ -65,7 +65,7 @@ class PulsarFaults(NodeFaults):
     local_share = unable("Pulsar's offloading is not measured")
 
     def changes(self, topic: str) -> None:
-        """Return None: no node keeps a log of who served which partition."""
+        """None: no node keeps a log of the partitions' owners."""
 
 
 class OwnCluster(StartedCluster):
@@ -74,7 +74,7 @@ class OwnCluster(StartedCluster):
     prefix = PREFIX
     faults: PulsarFaults
     internal, same_zone = SAME_ZONE_LISTENER, ""
-    """Listeners of brokers among themselves, and of clients of this zone; empty: the same."""
+    """Listeners for other brokers, and for clients of this zone; empty: the same."""
     bound = HOST
     """The address that nodes listen at."""
 
@@ -82,11 +82,11 @@ class OwnCluster(StartedCluster):
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
         super().__init__(spec, logs)
         self._ids, self._nodes = broker_ids(spec), node_ids(spec)
-        # On this machine, and fixed, so that a node that is started again keeps them.
+        # Ports on this machine, fixed so that a node that is started again keeps them.
         ports = iter(free_ports(2 * len(self._nodes) + len(self._ids) + 1))
         self._ports = {node: next(ports) for node in self._nodes}
         self._web_ports = {node: next(ports) for node in self._nodes}
-        """Of bookies and brokers; where their health and their metrics are asked for."""
+        """Ports of bookies and brokers for health and metrics."""
         self._proxy_ports = {broker: next(ports) for broker in self._ids} if cross_zone else {}
         self._proxy_api_port = next(ports)
         self._ready: set[int] = set()
@@ -112,7 +112,7 @@ class OwnCluster(StartedCluster):
 
     @abstractmethod
     def _starting(self) -> AbstractContextManager[None]:
-        """Prepare what nodes need, for their start inside."""
+        """Prepare the nodes' files; nodes start inside the context."""
 
     @abstractmethod
     def _spawn(self, node: int) -> None:
@@ -120,23 +120,23 @@ class OwnCluster(StartedCluster):
 
     @abstractmethod
     def _set_metadata_up(self) -> None:
-        """Write what the cluster's metadata begins with, by Pulsar's own tool."""
+        """Initialise the cluster's metadata, by Pulsar's own tool."""
 
     @abstractmethod
     def _started_proxy(self) -> ToxiproxyApi:
-        """Start Toxiproxy with a slow way to each broker."""
+        """Start Toxiproxy with a delayed proxy to each broker."""
 
     @abstractmethod
     def _folder(self, node: int) -> object:
-        """Return the folder of a node's data."""
+        """Folder of a node's data."""
 
     @abstractmethod
     def _broker_of(self, name: str) -> int:
-        """Return the broker that registered under this name (host:port)."""
+        """The broker that registered under this name (host:port)."""
 
     @abstractmethod
     def _logged(self) -> Hashable:
-        """Return what differs once a node has logged more."""
+        """A value that changes once a node has logged more."""
 
     def _host(self, node: int) -> str:
         return HOST
@@ -145,7 +145,7 @@ class OwnCluster(StartedCluster):
         return (self._web_ports if web else self._ports)[node]
 
     def _at(self, node: int, *, web: bool = False) -> str:
-        """Return where other nodes reach this one, or its web service, as host:port."""
+        """Address (host:port) at which other nodes reach a node, or its web service."""
         return f"{self._host(node)}:{self._port(node, web=web)}"
 
     @cached_property
@@ -155,9 +155,9 @@ class OwnCluster(StartedCluster):
         return Admin([f"http://{url}" for url in urls.values()], reached=reached)
 
     def bootstrap(self, link: Link) -> str:
-        """Return the service URL; on a link across zones that of the proxies, which then add its delay.
+        """The service URL; on a link across zones that of the proxies, which then add its delay.
 
-        They emulate one link at a time: the last one that was asked for.
+        They emulate a single link, the last that was asked for.
         """
         if not link.crosses_zones:
             return self._service_url(self._ports, self.same_zone)
@@ -169,7 +169,7 @@ class OwnCluster(StartedCluster):
         return ()
 
     def watch(self, topic: str, link: Link) -> OwnerWatch:
-        """Return a watch of the topic's state; `link` plays no part: it asks the brokers' web services."""
+        """A watch of the topic's state; `link` plays no part: it asks the brokers' web services."""
         return OwnerWatch(
             self.admin.impatient(WATCH_ANSWER_WITHIN_S),
             topic,
@@ -183,7 +183,7 @@ class OwnCluster(StartedCluster):
 
     @cached_property
     def _topics(self) -> Topics:
-        """One for all benches: it knows how the namespace was before any topic."""
+        """The same for all benches: it knows the namespace's policies before any topic."""
         return Topics(self, self.admin, self._broker_addresses, self._place)
 
     def live_settings(self) -> LiveSettings:
@@ -194,7 +194,7 @@ class OwnCluster(StartedCluster):
         raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
 
     def rtt_ms(self, link: Link) -> float:
-        """Median over the brokers of one round trip."""
+        """Median over the brokers of their round trips, in ms."""
         addresses = (server.split(":") for server in servers_of(self.bootstrap(link)))
         return statistics.median(ping_rtt_ms(host, int(port)) for host, port in addresses)
 
@@ -215,7 +215,7 @@ class OwnCluster(StartedCluster):
         }
 
     def _settings(self, node: int) -> Mapping[str, str]:
-        """Return what a node is configured with."""
+        """A node's settings."""
         metadata = self._at(METADATA_STORE)
         match role_of(node):
             case "metadata store":
@@ -270,7 +270,7 @@ class OwnCluster(StartedCluster):
         return "" if self._is_healthy(METADATA_STORE) else "the metadata store does not answer"
 
     def _not_ready(self) -> str:
-        """Return which nodes do not say that they are ready; each is asked until it says so once."""
+        """The nodes that are not ready yet; each is asked until it has been ready once."""
         waiting = [node for node in self._nodes if node not in {*self._ready, METADATA_STORE}]
         self._ready |= {node for node in waiting if self._is_healthy(node)}
         if lacking := [node_name(node) for node in waiting if node not in self._ready]:
@@ -293,9 +293,9 @@ class OwnCluster(StartedCluster):
         return True
 
     def _others_there(self) -> list[int]:
-        """Return the metadata store and the bookies that are there.
+        """The metadata store and the bookies that are alive.
 
-        One is there while its port is open and it was healthy when it was last asked, a second ago at most: asking
+        A node is alive while its port is open and it was healthy when it was last asked, a second ago at most: asking
         ten times a second would cost it, and the load beside it, several percent of a core.
         """
         there = []
@@ -322,7 +322,7 @@ class OwnCluster(StartedCluster):
         }
 
     def _place(self, topic: TopicName, partitions: int) -> None:
-        """Spread a new topic's partitions, where all brokers are there; otherwise they are where Pulsar puts them."""
+        """Spread a new topic's partitions where all brokers are there; else they stay where Pulsar places them."""
         names = {self._broker_of(name): name for name in self.admin.brokers()}
         if len(names) == len(self._ids):
             addresses = self._broker_addresses()
@@ -330,7 +330,7 @@ class OwnCluster(StartedCluster):
 
 
 def serves(port: int) -> bool:
-    """Whether a metadata store on this machine answers a question: its port may be open before, or be a proxy's."""
+    """Whether a metadata store on this machine answers: its port may be open before, or be a proxy's."""
     try:
         with socket.create_connection((HOST, port), timeout=ANSWER_WITHIN_S) as connection:
             connection.sendall(SERVES)
@@ -357,7 +357,7 @@ class StartedTarget(OwnTarget[Started]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why not: a scenario that severs links, or whose topic needs more bookies than there are."""
+        """The reason against a scenario that severs links, or whose topic needs more bookies than there are."""
         topic, bookies = scenario.topic, scenario.cluster.bookies
         if topic.ensemble > bookies:
             return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
@@ -368,7 +368,7 @@ class StartedTarget(OwnTarget[Started]):
 
 
 def check_specs(specs: Iterable[ClusterSpec]) -> None:
-    """Raise ConfigurationError for a cluster that Pulsar cannot be, wherever it is started."""
+    """Raise ConfigurationError for a cluster that Pulsar cannot form, wherever it is started."""
     for spec in specs:
         if spec.home:
             raise ConfigurationError("cluster.home is a build of Kafka; Pulsar is started from released jars or images")
