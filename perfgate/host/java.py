@@ -83,16 +83,16 @@ def names_collector(options: Sequence[str]) -> bool:
     return any(COLLECTOR.fullmatch(option) for option in options)
 
 
-def cache_path(java: Path, what: str, classpath: str, options: Sequence[str]) -> Path | None:
+def cache_path(java: Path, prefix: str, classpath: str, options: Sequence[str]) -> Path | None:
     """Path of the AOT cache of processes with this Java, class path and options; None where Java has no such caches.
 
-    `what`: the beginning of its name, kafka-4.3.1.
+    `prefix` of its name: kafka-4.3.1.
     """
     if java_release(java) < FIRST_RELEASE:
         return None
     runtime = java.parent.parent / "release"
     key = "\n".join([runtime.read_text() if runtime.exists() else str(java), classpath, *options])
-    return cache_dir() / "aot" / f"{what}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
+    return cache_dir() / "aot" / f"{prefix}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
 
 
 class AotCaches:

@@ -147,13 +147,13 @@ class PausedChange(_Outside):
             file.close()
         return (f"THE CHANGE IS STILL APPLIED: revert {self._name!r} by hand",) if self._applied else ()
 
-    def _ask(self, what: str) -> float:
+    def _ask(self, action: str) -> float:
         began = time.monotonic()
-        closed = f"the terminal was closed when it asked to {what} {self._name!r}"
+        closed = f"the terminal was closed when it asked to {action} {self._name!r}"
         try:
             if os.isatty(self._answers.fileno()):  # an Enter from before the question is no answer to it
                 termios.tcflush(self._answers, termios.TCIFLUSH)
-            self._asked.write(f"\n{what} {self._name!r} now, then press Enter: ")
+            self._asked.write(f"\n{action} {self._name!r} now, then press Enter: ")
             self._asked.flush()
             answer = self._answers.readline()
         except (OSError, termios.error) as error:
@@ -179,7 +179,7 @@ def run(
     At the first Ctrl-C it goes on to its end. `note`: the file that the command's process is noted next to; `keep` is
     given the output; `folder` and `ended`, of the command alone: see :func:`perfgate.host.session.run_in_session`.
 
-    Raises TargetError with the last words of what failed or took longer.
+    Raises TargetError with the last words of a command that failed or took longer.
     """
 
     def began(pid: int) -> None:

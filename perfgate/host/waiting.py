@@ -25,7 +25,7 @@ REFUSED = re.compile(
     "ConfigException|Malformed configuration file|Could not create the Java Virtual Machine"
     "|Could not find or load main class|UnsupportedClassVersionError"
 )
-"""In the output of a broker that was started with what Kafka, Pulsar or Java refuses."""
+"""In the output of a broker whose settings Kafka, Pulsar or Java refuses."""
 PORT_TAKEN = "Address already in use"
 LAST_LINES = 25
 
@@ -47,7 +47,7 @@ def poll_until(
     """Call `ask` until it raises none of `not_yet`, and return its result.
 
     After `within_s` raises `error` with the `failure` in words and the last exception, which is its cause. `check` is
-    called after each failed attempt: what it raises ends the wait.
+    called after each failed attempt: its exception ends the wait.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -102,12 +102,12 @@ def tail_of(log: Path, lines: int) -> str:
     return "\n".join(line[:LOG_LINE] for line in log.read_text(errors="replace").splitlines()[-lines:])
 
 
-def start_error(what: str, evidence: str, config: Settings, failed: type[TargetError] = TargetError) -> Exception:
+def start_error(failure: str, evidence: str, config: Settings, failed: type[TargetError] = TargetError) -> Exception:
     """The reason why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
     evidence = "\n".join(evidence.splitlines()[-LAST_LINES:])
     stated = f"; broker settings of this run: {dict(config)}" if config else ""
     kind = StartRefusedError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
-    return kind(f"{what}{stated}\n{evidence}")
+    return kind(f"{failure}{stated}\n{evidence}")
 
 
 def check_while_starting(check: Callable[[], None], config: Settings) -> None:

@@ -53,14 +53,14 @@ def say(**message: Any) -> None:
 def main() -> None:
     """Talk with the run; what follows on the standard input is the agent's."""
     stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number; unbuffered: the rest is not ours
-    asked = json.loads(stdin.readline())
+    run = json.loads(stdin.readline())
     say(event="hello", ssh=os.environ.get("SSH_CONNECTION", ""))
     try:
-        if asked["install"]:
-            folder, python = _installed(stdin, asked)
+        if run["install"]:
+            folder, python = _installed(stdin, run)
         else:
-            folder, python = Path(asked["folder"]).expanduser(), sys.executable
-            _check(folder, asked)
+            folder, python = Path(run["folder"]).expanduser(), sys.executable
+            _check(folder, run)
         os.chdir(folder)
         say(event="agent")
         os.execv(python, [python, "-m", "perfgate.load.remote"])  # noqa: S606 - as meant: the agent takes its place
@@ -68,16 +68,16 @@ def main() -> None:
         say(event="failed", reason=str(error))
 
 
-def _check(folder: Path, asked: dict[str, Any]) -> None:
+def _check(folder: Path, run: dict[str, Any]) -> None:
     if not (folder / "perfgate" / "load" / "remote.py").is_file():
         raise Refused(f"there is no checkout of this suite in {folder}, or one without agents; or say install = true")
     there = fingerprint(folder / "perfgate", platform.python_version())
-    if there != asked["fingerprint"]:
+    if there != run["fingerprint"]:
         raise Refused(
             f"has another version than this machine: {there} there ({sys.executable}, {folder}), "
-            f"{asked['fingerprint']} here; install the same Python and the same checkout on both, or say install = true"
+            f"{run['fingerprint']} here; install the same Python and the same checkout on both, or say install = true"
         )
-    for name, version in asked["packages"].items():
+    for name, version in run["packages"].items():
         try:
             there = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -86,14 +86,14 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
             raise Refused(f"{sys.executable} has {name} {there}, and this machine {version}; install {LOCK} there")
 
 
-def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
+def _installed(stdin: io.FileIO, run: dict[str, Any]) -> tuple[Path, str]:
     here = platform.python_version()
-    if here != asked["python"]:
+    if here != run["python"]:
         raise Refused(
-            f"{sys.executable} is Python {here}, and this machine has {asked['python']}: name the same by python = ..."
+            f"{sys.executable} is Python {here}, and this machine has {run['python']}: name the same by python = ..."
         )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-perf-gate" / "hosts"
-    place = cache / f"{asked['key']}-{platform.machine()}"
+    place = cache / f"{run['key']}-{platform.machine()}"
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not hold(place):
         say(event="send")
@@ -103,7 +103,7 @@ def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
             if not (more := stdin.read(min(1 << 20, size - len(archive)))):
                 raise Refused("the run ended while it sent its package")
             archive += more
-        _make(place, bytes(archive), asked["pip_options"])
+        _make(place, bytes(archive), run["pip_options"])
         if not hold(place):
             raise Refused(f"{place} was deleted while it was made")
         say(event="installed")

@@ -18,7 +18,7 @@ from perfgate.load.checks import Distinct, Numbers, Positions, Sequences
 from perfgate.load.clients import Moments, ReadingClient, Rows, UnansweredError, reader
 from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.payload import lengths_of, reading
-from perfgate.load.schedule import Window, now, precise_timers, those
+from perfgate.load.schedule import Window, moments_of, now, precise_timers
 from perfgate.model import Sizes
 from perfgate.model.histogram import LatencyRecorder
 
@@ -86,13 +86,13 @@ class Receipts:
         self.received += new
         if isinstance(heard, float) and heard < self._window.opens:
             return
-        heard = those(heard, kept)
-        inside = lengths[self._window.which(heard)]
+        heard = moments_of(heard, kept)
+        inside = lengths[self._window.index_of(heard)]
         self.received_in_window += new * len(inside) // len(lengths)
         self.received_bytes_in_window += int(inside.sum()) * new // len(lengths)
         sent = headers["time_ns"] * 1e-9 + self.ahead
         counts = (sent >= self._window.opens) & (sent < self._window.closes)
-        self.latency.record(those(heard, counts) - sent[counts])
+        self.latency.record(moments_of(heard, counts) - sent[counts])
 
     def result(self) -> dict[str, Any]:
         return {
@@ -254,7 +254,7 @@ class Reader:
 
     def _hear(self, rows: Rows, heard: Moments) -> None:
         bad = rows["err"] != 0
-        self._take_records(rows[~bad], those(heard, ~bad))
+        self._take_records(rows[~bad], moments_of(heard, ~bad))
         # After the records: those before the end of a partition belong to the lap that ends with it.
         for row in rows[bad]:
             if int(row["err"]) != self.client.AT_END:
@@ -276,7 +276,7 @@ class Reader:
             rows["offset"],
             rows["len"].astype(np.int64),
             lambda index: self._body(rows[index]),
-            those(heard, whole),
+            moments_of(heard, whole),
         )
 
     def _body(self, row: Any) -> bytes:

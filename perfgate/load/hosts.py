@@ -123,7 +123,7 @@ class _Host:
 
     def post(self, name: str, message: Mapping[str, object]) -> None:
         with contextlib.suppress(LoadError):
-            self.ask("post", name, {key: self._there(key, value) for key, value in message.items()})
+            self.ask("post", name, {key: self._to_host_time(key, value) for key, value in message.items()})
 
     def listen_no_more(self) -> None:
         """Let the listener end, after PATIENCE_S in which it may still pass on messages."""
@@ -139,12 +139,12 @@ class _Host:
             with contextlib.suppress(LoadError):
                 self.ask("end")
 
-    def _there(self, key: str, value: Any) -> Any:
+    def _to_host_time(self, key: str, value: Any) -> Any:
         if key not in MOMENTS:
             return value
-        return [each + self.before.offset for each in value] if key == "window" else value + self.before.offset
+        return [edge + self.before.offset for edge in value] if key == "window" else value + self.before.offset
 
-    def _here(self, message: Message | None) -> Message | None:
+    def _to_run_time(self, message: Message | None) -> Message | None:
         if message and message["event"] == "failure":
             return {**message, "reason": f"{message['reason']} (on {self.name})"}
         return {**message, "at": message["at"] - self.before.offset} if message and "at" in message else message
@@ -162,7 +162,7 @@ class _Host:
                     heard(first, {"event": "failure", "reason": str(error)})
                 return
             for name, message in messages:
-                heard(name, self._here(message))
+                heard(name, self._to_run_time(message))
 
 
 class _RemoteProcess:
@@ -190,7 +190,7 @@ class _RemoteProcess:
 
 class DaskTransport:
     """See :class:`perfgate.load.transport.Transport`. The processes are dealt out to the hosts in turn, a role a time,
-    so that a host reads what it wrote where it has a consumer."""
+    so that a host reads its own records where it has a consumer."""
 
     def __init__(
         self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str], zones: Zones | None = None

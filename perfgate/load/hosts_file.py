@@ -19,7 +19,7 @@ from perfgate.model.structured import shallow, strict, structured, toml_of
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SCHEDULER = re.compile(r"tcp://[^\s/]+:[0-9]{1,5}")
 DESTINATION = re.compile(r"[^\s-]\S*")
-"""OpenSSH would take what begins with "-" for an option."""
+"""OpenSSH would take a name that begins with "-" for an option."""
 Port = Annotated[int, Ge(1), Le(65535), "must be a port, 1 to 65535"]
 MOST_HOSTS = 64
 EXAMPLE = '[[host]], name = "load-1", ssh = "gate@10.0.0.7", install = true'

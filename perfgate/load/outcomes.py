@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfgate.load.clients import Moments, Rows, SendingClient
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
-from perfgate.load.schedule import Window, now, those
+from perfgate.load.schedule import Window, moments_of, now
 from perfgate.load.shaped import OverTime
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 
@@ -132,12 +132,12 @@ class Outcomes:
             purged = codes == self._client.PURGED
             self.withdrawn += int(np.count_nonzero(purged))
             self.count_failures(codes[~purged])
-            messages, heard = messages[~failures], those(heard, ~failures)
+            messages, heard = messages[~failures], moments_of(heard, ~failures)
         self.acked += len(messages)
         self.acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
         if isinstance(heard, float) and heard < self._window.opens and not self._passed:
             return
-        counts = self._window.which(heard)
+        counts = self._window.index_of(heard)
         counted = messages[counts]
         self.acked_in_window += len(counted)
         self.acked_bytes_in_window += int(counted["len"].sum())
@@ -146,7 +146,7 @@ class Outcomes:
             counted = messages[counts]
             self.due_in_window += len(counted)
         # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
-        slots, heard = counted["private"] & self._mask, those(heard, counts)
+        slots, heard = counted["private"] & self._mask, moments_of(heard, counts)
         began = self._due if self._paced else self._sent
         keys = counted["partition"] // self._of_topic if self._of_topic else counted["partition"]
         self._latency.record(heard - began[slots], keys)

@@ -255,17 +255,13 @@ class Generators:
 
     def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> bool:
         """Follow the processes until those of the group `only` have done `records`; return whether so."""
-        for _ in self._listen("reading the rest", observer, until=time.monotonic() + timeout_s):
-            if self.done(only) >= records:
-                return True
-        return False
+        listening = self._listen("reading the rest", observer, until=time.monotonic() + timeout_s)
+        return any(self.done(only) >= records for _ in listening)
 
     def wait_for_read(self, records: int, timeout_s: float, observer: Observer) -> bool:
         """Follow the processes until they have read `records`, of any kind; return whether so."""
-        for _ in self._listen("reading all that the brokers hold", observer, until=time.monotonic() + timeout_s):
-            if sum(last.attempted for last in self._last.values()) >= records:
-                return True
-        return False
+        listening = self._listen("reading all that the brokers hold", observer, until=time.monotonic() + timeout_s)
+        return any(sum(last.attempted for last in self._last.values()) >= records for _ in listening)
 
     def wait_for(
         self, event: str, timeout_s: float, observer: Observer, *, only: str = "", phase: str = "connecting"

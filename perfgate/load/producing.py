@@ -21,7 +21,7 @@ from perfgate.model.histogram import LatencyRecorder
 
 RETRY_AFTER_S = 0.02
 BURST_S = 0.0025
-"""A capped load at its cap hands over what became due in this time at once, as Kafka's own tool does (2 ms): with less
+"""A capped load at its cap sends all records due in this time at once, as Kafka's own tool does (2 ms): with less
 the last batch of each hand-over is mostly empty, which costs CPU for each record, here and in the brokers."""
 IDLE_S = 0.0005
 """Sleep of a capped load that has reached its cap: the resolution of its latencies."""
@@ -37,7 +37,7 @@ STALL_S = 0.25
 than PATIENCE_S."""
 ABOVE_S = 0.5
 """Records in a capped load's buffer at the window's end are withdrawn when sending them would take longer than this.
-Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
+Not always: librdkafka ends the connection of a request that it had begun to send, so that records in flight on it are
 sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
 IN_GAP = 0.75
 """Records still in it after this share of the gap between two turns are withdrawn, so that slow brokers are not busy

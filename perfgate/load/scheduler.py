@@ -28,7 +28,7 @@ SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
 }
-LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - only who has the run's key is let in
+LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - connections need the run's key
 WHERE = 'a scheduler says where it is as it starts: "Scheduler at: tcp://..."'
 VALID = timedelta(days=30)
 """Before and after now: the most that a host's wall clock may be wrong by, and the longest run."""
@@ -61,7 +61,7 @@ def check_scheduler(address: str) -> None:
         ) from error
     except OSError as error:
         raise ConfigurationError(f"--hosts={address}: no Dask scheduler answers there: {error}") from error
-    except Exception as error:  # what another protocol's or version's answer brings about
+    except Exception as error:  # from the answer of another protocol or version
         raise ConfigurationError(
             f"--hosts={address}: what answers there is no Dask scheduler of this version: {error!r}; {WHERE}"
         ) from error
@@ -99,7 +99,7 @@ def own_cluster(keys: tuple[str, str], *, workers: int = 0, host: str = LOOPBACK
 
 def certificate_and_key() -> tuple[str, str]:
     """A new self-signed certificate and its key, as PEM."""
-    from cryptography import x509  # agents are given what this makes
+    from cryptography import x509  # agents get the certificate, and need not have the package
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID

@@ -160,7 +160,7 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
     )
     hello = process.hear(HELLO_S, "starting Python")
     # From sshd: the run's address as the host sees it, and the host's own.
-    theirs, _, own, _ = (hello["ssh"] or HERE).split() if host.ssh else HERE.split()
+    run_host, _, own, _ = (hello["ssh"] or HERE).split() if host.ssh else HERE.split()
     message = process.hear(READY_S, "checking its version")
     if message["event"] == "send":
         say(f"installing on load host {host.name}")
@@ -172,7 +172,7 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
     address, port = run
     process.post(
         {
-            "scheduler": [(host.ssh and address) or theirs, port],
+            "scheduler": [(host.ssh and address) or run_host, port],
             "name": host.name,
             "address": host.address or own,
             "certificate": keys[0],

@@ -196,8 +196,8 @@ def test_each_of_many_rows_counts_by_its_own_moment_as_it_would_alone(
     window = Window()
     window.set(*edges)
     together = np.zeros(len(moments), np.bool_)
-    together[window.which(np.array(moments))] = True
-    alone = [len(np.arange(1)[window.which(moment)]) == 1 for moment in moments]
+    together[window.index_of(np.array(moments))] = True
+    alone = [len(np.arange(1)[window.index_of(moment)]) == 1 for moment in moments]
     assert together.tolist() == alone == [window.holds(moment) for moment in moments]
 
 

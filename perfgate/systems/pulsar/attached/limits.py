@@ -64,9 +64,9 @@ def never_of_brokers(name: str, value: str) -> str | None:
 def lacks_nodes(scenario: Scenario, brokers: int, bookies: int) -> OfCluster | None:
     """The reason why the scenario has no meaning on a cluster of this many nodes (0: not known); None when it has."""
     factor = dict(scenario.factor)
-    for what, there in (("brokers", brokers), ("bookies", bookies)):
-        if there and int(asked := factor.get(what, factor.get(f"cluster.{what}", there))) != there:
-            return OfCluster(f"it is about {asked} {what}, and the cluster has {there}")
+    for kind, there in (("brokers", brokers), ("bookies", bookies)):
+        if there and int(asked := factor.get(kind, factor.get(f"cluster.{kind}", there))) != there:
+            return OfCluster(f"it is about {asked} {kind}, and the cluster has {there}")
     if not bookies:
         return None
     needed = max(scenario.topic.ensemble, scenario.topic.replication_factor)

@@ -193,13 +193,13 @@ def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
 
     Bookies that left for good may still be listed.
     """
-    for what, stated, there, wrong in (
+    for kind, stated, there, wrong in (
         ("brokers", described.brokers, len(nodes.brokers), described.brokers != len(nodes.brokers)),
         ("bookies", described.bookies, len(nodes.bookies), described.bookies > len(nodes.bookies)),
     ):
         if stated and there and wrong:
             raise ConfigurationError(
-                f"{described.path}: {what} = {stated}, and the cluster has {there}: wait until all are there, or state "
+                f"{described.path}: {kind} = {stated}, and the cluster has {there}: wait until all are there, or state "
                 "the number that there are"
             )
 

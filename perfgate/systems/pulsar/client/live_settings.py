@@ -141,8 +141,8 @@ def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str
                 if not same_value(now.get(name, ""), value):
                     raise NotYet(f"it has {name} = {now.get(name)}")
 
-        what = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-        poll_until(f"broker {at} did not take {what}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+        settings = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+        poll_until(f"broker {at} did not take {settings}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
 
 
 def refuse_a_secret(name: str) -> None:

@@ -15,7 +15,7 @@ from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.slow import batches
 
 TIMED_OUT, PURGED = 3, -152
-"""PURGED comes from no call: libpulsar cannot withdraw what it was given."""
+"""PURGED comes from no call: libpulsar cannot withdraw records."""
 EARLIEST = 1
 TYPES: Mapping[str, int] = {"exclusive": 0, "shared": 1, "failover": 2, "key-shared": 3}
 COMPRESSIONS: Mapping[str, int] = {"NONE": 0, "LZ4": 1, "ZLIB": 2, "ZSTD": 3, "SNAPPY": 4}

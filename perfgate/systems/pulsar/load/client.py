@@ -48,12 +48,12 @@ class Client:
             raise LoadClientError(f"topic {self.topic}: it has {count} partitions, not {expected}")
         return names
 
-    def must(self, code: int, what: str) -> None:
+    def must(self, code: int, failure: str) -> None:
         """Raise the error of this code, unless it is 0."""
         if not code:
             return
         name, warning = clib.error_name(code), clib.last_warning()
-        reason = f"topic {self.topic}: {what}: {name} {warning}".rstrip()
+        reason = f"topic {self.topic}: {failure}: {name} {warning}".rstrip()
         raise LoadClientError(reason) if name in OURS else UnansweredError(reason, name)
 
 

@@ -122,17 +122,17 @@ def _compile(folder: Path, library: Path) -> str | None:
     return None
 
 
-def _failure(command: list[str], timeout_s: float, what: str, variables: dict[str, str] | None = None) -> str | None:
+def _failure(command: list[str], timeout_s: float, failed: str, variables: dict[str, str] | None = None) -> str | None:
     environment = {**os.environ, **(variables or {})}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{what}: {error}"
+        return f"{failed}: {error}"
     if not done.returncode:
         return None
     lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
     wrong = [line for line in lines if "error" in line.lower()] or lines
-    return f"{what}: {wrong[-1].removeprefix('ERROR: ')}"
+    return f"{failed}: {wrong[-1].removeprefix('ERROR: ')}"
 
 
 P, INT, I64, U32, U64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64

@@ -131,17 +131,17 @@ def producer_arguments(scenario: Scenario, *, topic: str, rate: float, at_most: 
     """Arguments of `produce`, without addresses; `rate`, `at_most`: of :func:`rate_of`."""
     chosen = settings_of(scenario.producer, "producer")
     threads = scenario.producers * scenario.threads
-    what = ["-r", str(rate_of(rate, threads, at_most=at_most)), "-threads", str(threads)]
-    what += ["-f", scenario.payload.path] if scenario.payload.kind == "lines" else ["-s", str(scenario.record_bytes)]
+    options = ["-r", str(rate_of(rate, threads, at_most=at_most)), "-threads", str(threads)]
+    options += ["-f", scenario.payload.path] if scenario.payload.kind == "lines" else ["-s", str(scenario.record_bytes)]
     pending = int(chosen["maxPendingMessages"])
-    what += ["-o", str(pending), "-p", str(pending * scenario.topic.partitions), "-ml", chosen["maxPendingBytes"]]
+    options += ["-o", str(pending), "-p", str(pending * scenario.topic.partitions), "-ml", chosen["maxPendingBytes"]]
     if chosen["batchingEnabled"] == "true":
         delay_ms = int(chosen["batchingMaxPublishDelayMicros"]) / 1e3
-        what += ["-b", f"{delay_ms:g}", "-bm", chosen["batchingMaxMessages"], "-bb", chosen["batchingMaxBytes"]]
+        options += ["-b", f"{delay_ms:g}", "-bm", chosen["batchingMaxMessages"], "-bb", chosen["batchingMaxBytes"]]
     else:
-        what += ["-db"]
-    what += ["-z", chosen["compressionType"], "--send-timeout", str(int(chosen["sendTimeoutMs"]) // 1000)]
-    return [*what, *_threads(chosen), topic]
+        options += ["-db"]
+    options += ["-z", chosen["compressionType"], "--send-timeout", str(int(chosen["sendTimeoutMs"]) // 1000)]
+    return [*options, *_threads(chosen), topic]
 
 
 def consumer_arguments(scenario: Scenario, *, topic: str, subscription: str) -> list[str]:
@@ -150,11 +150,11 @@ def consumer_arguments(scenario: Scenario, *, topic: str, subscription: str) -> 
     assert consumers is not None
     chosen = settings_of(consumers.config, "consumer")
     queue = int(chosen["receiverQueueSize"])
-    what = ["-ss", subscription, "-st", TYPES.get(consumers.membership, TYPES["exclusive"]), "-sp", "Earliest"]
-    what += ["-n", str(consumers.processes * consumers.threads)]
-    what += ["-q", str(queue), "-p", str(queue * scenario.topic.partitions)]
-    what += ["--acks-delay-millis", str(int(chosen["acknowledgementsGroupTimeMicros"]) // 1000)]
-    return [*what, *_threads(chosen), topic]
+    options = ["-ss", subscription, "-st", TYPES.get(consumers.membership, TYPES["exclusive"]), "-sp", "Earliest"]
+    options += ["-n", str(consumers.processes * consumers.threads)]
+    options += ["-q", str(queue), "-p", str(queue * scenario.topic.partitions)]
+    options += ["--acks-delay-millis", str(int(chosen["acknowledgementsGroupTimeMicros"]) // 1000)]
+    return [*options, *_threads(chosen), topic]
 
 
 def _threads(chosen: Mapping[str, str]) -> list[str]:
@@ -397,8 +397,8 @@ def _events(text: str, logger: str, begin: str) -> list[tuple[float, str]]:
     whole = text[: text.rfind("\n") + 1]
     return [
         (int(at) / 1e3, words)
-        for at, _level, who, words in _EVENT.findall(whole)
-        if who == logger and words.startswith(begin)
+        for at, _level, source, words in _EVENT.findall(whole)
+        if source == logger and words.startswith(begin)
     ]
 
 

@@ -148,7 +148,7 @@ class PulsarPerfDriver(ToolDriver):
         received = received_of(read, in_window=records_per_s * window_s, bytes_in_window=bytes_per_s * window_s)
         return result_of(usage, started, opened, closed, sent=None, received=received)
 
-    def _command(self, spec: LoadSpec, folder: Path, what: str, *arguments: object) -> list[object]:
+    def _command(self, spec: LoadSpec, folder: Path, command: str, *arguments: object) -> list[object]:
         logging, conf = folder / "log4j2.properties", folder / "client.conf"
         logging.write_text(LOGGING)
         url, _, listener = spec.bootstrap.partition("#")
@@ -156,7 +156,7 @@ class PulsarPerfDriver(ToolDriver):
         options = ["-u", url, *(("--listener-name", listener) if listener else ())]
         java = [self._java, *HEAP, *ENGLISH, *OPENS, f"-Dlog4j2.configurationFile={logging}"]
         java += ["-Dio.netty.tryReflectionSetAccessible=true", "-cp", self._classpath]
-        return [*java, TOOL, conf, what, *options, *arguments]
+        return [*java, TOOL, conf, command, *options, *arguments]
 
     def _ended(self, tools: Tools) -> str:
         (pid,) = tools.pids
