@@ -108,7 +108,7 @@ class ToxiproxyApi:
             )
 
     def emulate(self, link: Link, brokers: Iterable[int]) -> None:
-        """Have the proxies add the delay of this link; they emulate a single link, the last that was asked for."""
+        """Let the proxies add the delay of this link; they emulate a single link, the last that was asked for."""
         if link != self._emulated:
             for broker in brokers:
                 self.set_added_rtt(f"broker-{broker}", link.added_to(broker))

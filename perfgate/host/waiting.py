@@ -31,7 +31,7 @@ LAST_LINES = 25
 
 
 class NotYet(Exception):
-    """What is waited for is not ready; the message says what is missing."""
+    """Something awaited is not ready; the message names what is missing."""
 
 
 def poll_until(

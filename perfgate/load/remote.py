@@ -56,8 +56,9 @@ async def _serve(instructions: dict[str, Any], folder: Path) -> None:
             f"cannot reach the run at {host}, port {port}: {error}; open that port to this host (port = ... fixes it), "
             "or state where hosts reach the run: address = ..."
         ) from error
+    bracketed = f"[{host}]" if ":" in host else host
     worker = Worker(
-        f"tls://{_bracketed(host)}:{port}",
+        f"tls://{bracketed}:{port}",
         name=instructions["name"],
         nthreads=1,
         memory_limit=0,
@@ -70,10 +71,6 @@ async def _serve(instructions: dict[str, Any], folder: Path) -> None:
     async with worker:
         say(event="worker", address=worker.address)
         await worker.finished()  # type: ignore[no-untyped-call]
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _follow(folder: LockedFolder) -> None:

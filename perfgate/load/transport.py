@@ -127,7 +127,7 @@ class LocalProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         try:
             self._reader.start()
-        except RuntimeError as error:  # no thread is left to be had
+        except RuntimeError as error:  # no further thread can be started
             self._process.kill()
             self._process.wait()
             self._close()

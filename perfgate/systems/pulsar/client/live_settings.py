@@ -57,8 +57,8 @@ class LiveSettings:
         broker does not take it, InterferedError where another client has changed a setting meanwhile.
         """
         self._require()
-        for name, _ in values:
-            refuse_a_secret(name)
+        if secrets := [name for name, _ in values if may_hold_a_secret(name)]:
+            raise ConfigurationError(f"{secrets[0]} holds a secret: it is neither read from the brokers nor changed")
         new = [name for name, _ in values if name not in self._before]
         if fixed := self.fixed(new):
             raise ConfigurationError(f"{', '.join(fixed)}: brokers take it at their start only")
@@ -143,12 +143,6 @@ def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str
 
         settings = ", ".join(f"{name} = {value}" for name, value in wanted.items())
         poll_until(f"broker {at} did not take {settings}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
-
-
-def refuse_a_secret(name: str) -> None:
-    """Raise ConfigurationError for a setting whose value is a secret."""
-    if may_hold_a_secret(name):
-        raise ConfigurationError(f"{name} holds a secret: it is neither read from the brokers nor changed")
 
 
 def refuse_another_type(name: str, value: str, effective: str) -> None:

@@ -98,7 +98,7 @@ class OwnCluster(StartedCluster):
         begin = time.monotonic()
         with self._starting():
             self._spawn(METADATA_STORE)
-            self._wait(self._metadata_store_away)
+            self._wait(lambda: "" if self._is_healthy(METADATA_STORE) else "the metadata store does not answer")
             self._set_metadata_up()
             for node in self._nodes:
                 if node != METADATA_STORE:
@@ -265,9 +265,6 @@ class OwnCluster(StartedCluster):
         except TimeoutError as error:
             reason = f"Pulsar's nodes were not ready {error}\n{self.log_tail(10)}"
             raise BrokersFailedError(reason, perhaps_late=True) from error
-
-    def _metadata_store_away(self) -> str:
-        return "" if self._is_healthy(METADATA_STORE) else "the metadata store does not answer"
 
     def _not_ready(self) -> str:
         """The nodes that are not ready yet; each is asked until it has been ready once."""
