@@ -14,8 +14,8 @@ from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measureme
 AT_ITS_CAP = "broker_cpu_us_per_record"
 """Decides where both sides reach the cap."""
 NOT_THE_SAME = {DECIDES_PACED: 1.5, AT_ITS_CAP: 1.1}
-"""Factors of the baseline beyond which, with the whole interval, a candidate is not the same. A rate at its cap, or one
-that the client limits, shows neither latency nor the brokers' CPU. Nor is a candidate with such a latency faster; it
+"""Factors of the baseline beyond which, with the whole interval, a candidate is not the same. A rate at its cap, or
+limited by the client, shows neither latency nor the brokers' CPU. Nor is a candidate with such a latency faster; it
 may cost the brokers more."""
 AT_LEAST_OF_THE_RATE = 0.95
 """The same for the rate where both sides mostly reach their cap and CPU per record decides."""
@@ -86,14 +86,14 @@ def worst_factors(comparison: Comparison, effect: Effect) -> dict[str, float]:
     clients = {side.scenario.producers * side.scenario.threads for side in sides}
     if load.capped and len(clients) > 1 and not at_their_caps:
         factors.pop(DECIDES_PACED)
-    # A longer path to the candidate's cluster may have made so much of it.
+    # A longer path to the candidate's cluster may explain a part of what got worse.
     return {
         name: _worsened(factor, METRICS[name], handicap(comparison, METRICS[name])) for name, factor in factors.items()
     }
 
 
 def _worsened(factor: float, metric: MetricInfo, by: float) -> float:
-    """The factor of a metric that is worse by so much more, a logarithm."""
+    """The factor of a metric that may be worse by `by`, a logarithm, for another reason."""
     return factor * math.exp(-metric.sign * by)
 
 
@@ -125,27 +125,29 @@ LOOKED_AT = {
     for name in (*AFTER_BYTES, *AFTER_MS)
     if "flush" in name or "retention" in name
 }
-"""Settings that do not act at once: the one that says how often brokers look, with Kafka's default in ms, of flushing
-never."""
+"""Settings that do not act at once, with the setting of how often brokers look and Kafka's default of it, in ms; for
+flushing: never."""
 
 
 def never_reached(comparison: Comparison) -> str:
     """The differing setting that took no effect on either side; else empty.
 
     Every round writes to a topic of its own, for a few seconds in a burst: a setting that acts after more than the
-    fullest partition held, or later, was not measured. Nor was one for which brokers look less often than that.
+    fullest partition held, or later, was not measured, nor was a setting for which brokers look less often than that.
     """
     sides = comparison.sides
     written_ms = _written_to_ms(comparison)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
-        stated = [_settings(one).get(name) for one in sides]
+        stated = [_settings(side).get(name) for side in sides]
         if stated[0] == stated[1] or not all(value is None or NUMBER.fullmatch(value) for value in stated):
             continue
         # Below 0 it is no limit, which no topic comes to.
-        limits = [(int(value) * AFTER_MS.get(name, 1), m) for value, m in zip(stated, sides, strict=True) if value]
-        reached = [written_ms if name in AFTER_MS else _fullest(one, name) for _, one in limits]
-        within = [one for most, (limit, one) in zip(reached, limits, strict=True) if 0 <= limit <= most]
-        if any(_looks_every_ms(one, name) <= written_ms for one in within):
+        limits = [
+            (int(value) * AFTER_MS.get(name, 1), side) for value, side in zip(stated, sides, strict=True) if value
+        ]
+        reached = [written_ms if name in AFTER_MS else _fullest(side, name) for _, side in limits]
+        within = [side for most, (limit, side) in zip(reached, limits, strict=True) if 0 <= limit <= most]
+        if any(_looks_every_ms(side, name) <= written_ms for side in within):
             continue
         wanted, most = " and ".join(value for value in stated if value), max(reached)
         if within:

@@ -112,14 +112,14 @@ def load_relations(path: Path) -> tuple[Relation, ...]:
 
 
 def _relation(path: Path, table: str, values: object) -> Relation:
-    """One relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
+    """A relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
     where, own = f"{path}: [{table}]", as_table(path, table, values)
     instead, shared_cores = own.pop("shared_cores", None), None
     kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
     stated = structured(kind, own, where)
     if instead is not None:
         changes = as_table(path, f"{table}.shared_cores", instead)
-        legal = [one.name for one in fields(kind) if one.name != "valid"]
+        legal = [field.name for field in fields(kind) if field.name != "valid"]
         for key in changes:
             if key not in legal:
                 raise ConfigurationError(

@@ -1,6 +1,6 @@
 """Engine of every verdict on measurements: guards before a claim's test, the test, guards after it. Pure.
 
-A case is one claim, or all claims of a scenario, with its series. The first objection before the test ends it; each
+A case is a claim, or all claims of a scenario, with its series. The first objection before the test ends it; each
 guard after the test may take its verdict back or add a note. An undecided case is red all the same where more is lost
 than all doubts explain: no guard hides a catastrophe, and nothing becomes green by this.
 """

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.scenario_case import judge_scenario, tells_nothing
+from perfgate.judge.scenario_case import judge_scenario, shows_nothing
 from perfgate.judge.statistics import FAR
 from perfgate.judge.thresholds import for_one_look
 from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
@@ -35,7 +35,7 @@ def to_measure_again(
             if name in measured
         }
         if isinstance(relation, RangeRelation):
-            usable = [name for name, measurement in judged_on.items() if not tells_nothing(measurement)]
+            usable = [name for name, measurement in judged_on.items() if not shows_nothing(measurement)]
             if relation.lacks(usable):
                 continue
             relation = relation.among(usable)
@@ -48,7 +48,7 @@ def to_measure_again(
 
 def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
     """Judge a red relation on its confirmation run, if possible without scenarios that show nothing here."""
-    out = {name: reason for name, one in measured.items() if (reason := tells_nothing(one))}
+    out = {name: reason for name, measurement in measured.items() if (reason := shows_nothing(measurement))}
     usable = [name for name in measured if name not in out]
     if out and isinstance(relation, RangeRelation) and not relation.lacks(usable):
         return judge_relation(relation.among(usable), measured)
@@ -61,8 +61,8 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
     """Whether a red outcome lies so far beyond noise that only a sound confirmation run takes it back.
 
-    A metric is worse than its baseline by FAR_OFF times, and by FAR times the margin of one run; a ratio than its bound
-    by FAR_OFF times.
+    A metric is worse than its baseline by FAR_OFF times, and by FAR times the margin of a single run; a ratio than its
+    bound by FAR_OFF times.
     """
     limits = {t.metric.name: t for t in (profile.thresholds.get(outcome.name, ()) if profile else ())}
     for judgement in outcome.judgements:
@@ -82,15 +82,15 @@ def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = (), *, alone: bool = False) -> Outcome:
     """The outcome of a red scenario and its confirmation run on a fresh cluster: red only when both are.
 
-    By the same metric, because the limits count two runs of one. INCONCLUSIVE: the second run is invalid; it is not red
-    and its interval lies apart from the first (its brokers start now slow, now quick); or it is not red and rounds of
-    the first did not count (`not_counted`). `alone`: only a sound green run takes red back.
+    By the same metric, because the limits are for two runs of a metric. INCONCLUSIVE: the second run is invalid; it is
+    not red and its interval lies apart from the first (its brokers start now slow, now quick); or it is not red and
+    rounds of the first did not count (`not_counted`). `alone`: only a sound green run takes red back.
     """
     both = _of_both(first, second, not_counted)
     if not alone or both.verdict.red or both.verdict.green or second.verdict.green:
         return both
     note = f"{SECOND_LOOK} does not take it back: it is worse than noise between runs explains"
-    reasons = (*first.reasons, *(one for one in both.reasons if one not in first.reasons), note)
+    reasons = (*first.reasons, *(reason for reason in both.reasons if reason not in first.reasons), note)
     return replace(first, reasons=reasons, first_look=first)
 
 
@@ -125,7 +125,7 @@ def _by_chance(first: Outcome, second: Outcome) -> bool:
 
 
 def _red(outcome: Outcome) -> set[tuple[str, str]]:
-    """The metrics and steps that are REGRESSED: chance finds another one the next time."""
+    """The metrics and steps that are REGRESSED: by chance others are the next time."""
     return {
         (judgement.metric, judgement.step) for judgement in outcome.judgements if judgement.verdict is Verdict.REGRESSED
     }
@@ -133,12 +133,12 @@ def _red(outcome: Outcome) -> set[tuple[str, str]]:
 
 def _apart(first: Outcome, second: Outcome) -> str:
     """A metric that was red in the first run and whose second interval lies wholly apart; else empty."""
-    later = {(judgement.metric, judgement.step): judgement for judgement in second.judgements}
-    for one in first.judgements:
-        other = later.get((one.metric, one.step))
-        if one.verdict is not Verdict.REGRESSED or not (one.interval and other and other.interval):
+    by_metric = {(judgement.metric, judgement.step): judgement for judgement in second.judgements}
+    for judgement in first.judgements:
+        again = by_metric.get((judgement.metric, judgement.step))
+        if judgement.verdict is not Verdict.REGRESSED or not (judgement.interval and again and again.interval):
             continue
-        if one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]:
-            (low, high), (new_low, new_high) = one.interval, other.interval
-            return f"{one.metric} {low:,.4g} .. {high:,.4g} then, {new_low:,.4g} .. {new_high:,.4g} now"
+        if judgement.interval[1] < again.interval[0] or again.interval[1] < judgement.interval[0]:
+            (low, high), (new_low, new_high) = judgement.interval, again.interval
+            return f"{judgement.metric} {low:,.4g} .. {high:,.4g} then, {new_low:,.4g} .. {new_high:,.4g} now"
     return ""

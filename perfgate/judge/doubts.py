@@ -1,4 +1,4 @@
-"""The one rule for doubts: a loss is red where it still is without all that they explain. Pure."""
+"""The rule for doubts: a loss is red where it still is without all that they explain. Pure."""
 
 from __future__ import annotations
 

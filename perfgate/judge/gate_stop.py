@@ -17,8 +17,8 @@ from perfgate.model import Measurement, PairRelation, Profile, RangeRelation, Re
 FEWEST_SURE = 4
 """Rounds before the first look: of three the error is hardly known."""
 SURE = 0.01
-"""Chance that a look finds a claim kept whose truth lies at its bound. After all rounds one standard error suffices,
-which is a chance of a sixth, so that the looks before add little to it (benchmarks.gate_power --early)."""
+"""Chance that a look takes a claim for kept whose truth lies at its bound. After all rounds one standard error is
+enough, which is a chance of a sixth, so that the looks before add little to it (benchmarks.gate_power --early)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class GateStopRule:
             metric, distance = threshold.metric, threshold.reach * threshold.baseline
             if any(metric.name not in r.metrics for r in rounds):
                 continue
-            # As a test of red sees them: scatter far beyond the limit does not keep one from it.
+            # As the test of red sees them: scatter far beyond the limit does not prevent a verdict.
             values = clipped([r.metrics[metric.name] for r in rounds], metric.sign, threshold.limit, distance)
             if hopeless(values, self.rounds, threshold.reach):
                 return True
@@ -60,15 +60,14 @@ class GateStopRule:
             return False
         if each_better(rounds) or not judge_scenario(block[scenario.name], self.profile).verdict.green:
             return False
-        held = self.profile.thresholds.get(scenario.name, ())
+        thresholds = self.profile.thresholds.get(scenario.name, ())
         concerned = [relation for relation in self.relations if scenario.name in relation.names]
         return all(
-            kept_by_far([r.metrics[one.metric.name] for r in rounds if one.metric.name in r.metrics], one)
-            for one in held
+            kept_by_far([r.metrics[t.metric.name] for r in rounds if t.metric.name in r.metrics], t) for t in thresholds
         ) and all(_relation_kept_by_far(relation, block) for relation in concerned)
 
-    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        return still_warming(rows)
+    def still_warming(self, by_scenario: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+        return still_warming(by_scenario)
 
 
 def kept_by_far(values: Sequence[float], threshold: Threshold) -> bool:

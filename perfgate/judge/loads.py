@@ -105,7 +105,7 @@ def _chance_of_units(comparison: Comparison) -> float:
     for measurement in (comparison.candidate, comparison.baseline):
         short = [bool(r.not_sustained) for r in measurement.rounds]
         units = [short[first : first + size] for first in range(0, len(short) - size + 1, size)]
-        counts += [sum(2 * sum(one) > size for one in units), len(units)]
+        counts += [sum(2 * sum(unit) > size for unit in units), len(units)]
     return chance_of(*counts)
 
 
@@ -145,7 +145,7 @@ def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) ->
 
 
 RARELY = 0.05
-"""A chance, where both sides have flawed loads equally often, of one having this many of them."""
+"""The chance of this many flawed loads of a side, where both sides have them equally often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +202,5 @@ def _counts(comparison: Comparison) -> Iterator[tuple[_Kind, int, int]]:
 
 
 def chance_by_toss(more: int, fewer: int) -> float:
-    """The chance that a coin's toss gives one side at least `more` of them all."""
+    """The chance that tosses of a coin give either side at least `more` of all."""
     return tail(more + fewer, fewer + 1)

@@ -74,7 +74,7 @@ def machine_doubts_by_round(
 ) -> dict[int, tuple[Doubt, ...]]:
     """For each round, by its number, the doubts about the machine by the readings before and after it.
 
-    By the one before a failure that ended all; where others are missing, as in recordings, all count for every round.
+    By the reading before a failure that ended all; where some are missing, as in recordings, every round has all.
     """
     readings = measurement.canary
     numbers = [r.index for r in (*measurement.rounds, *measurement.one_host_fewer)]

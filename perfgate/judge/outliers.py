@@ -13,7 +13,8 @@ from perfgate.model.measured import HostReport
 
 BY_CHANCE = 0.05
 """The largest chance that any host of a scenario is named where none differs."""
-WORTH_TELLING = 1.1
+LEAST_FACTOR = 1.1
+"""A smaller difference is not worth a line."""
 QUESTIONS = 2
 
 Figures = Sequence[Mapping[str, float]]
@@ -27,9 +28,9 @@ def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     """A line for each host that was the worst of all in every round, in records a process or in p99.
 
-    The chance that one of hosts that do not differ is the worst in all rounds is hosts ** (1 - rounds).
+    Of hosts that do not differ, the chance that the same is the worst in all rounds is hosts ** (1 - rounds).
     """
-    # Those with a fault have no window for it; those without a valid load say nothing.
+    # Those with a fault have no window for it; those without a valid load show nothing.
     reports = [r.hosts for r in rounds if r.hosts and r.failover is None and not r.invalid]
     slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts if _done_by(host)} for hosts in reports]
     late = [
@@ -59,17 +60,17 @@ def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> 
 
     None where there is none, where chance is likelier than `by_chance`, or where the difference is too small.
     """
-    if not figures or any(set(one) != set(figures[0]) or len(one) < 2 for one in figures):
+    if not figures or any(set(of_round) != set(figures[0]) or len(of_round) < 2 for of_round in figures):
         return None
-    worst = [{name for name, value in one.items() if value == max(one.values())} for one in figures]
+    worst = [{name for name, value in of_round.items() if value == max(of_round.values())} for of_round in figures]
     if len(set.union(*worst)) > 1 or len(figures[0]) ** (1 - len(figures)) > by_chance:
         return None
     (name,) = worst[0]
     factor = statistics.median(
-        one[name] / max(statistics.median(value for other, value in one.items() if other != name), 1e-9)
-        for one in figures
+        of_round[name] / max(statistics.median(value for other, value in of_round.items() if other != name), 1e-9)
+        for of_round in figures
     )
-    return (name, factor) if factor >= WORTH_TELLING else None
+    return (name, factor) if factor >= LEAST_FACTOR else None
 
 
 def _each(host: HostReport) -> float:

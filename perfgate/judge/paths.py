@@ -12,7 +12,8 @@ from perfgate.model.flaw import Doubt
 
 IN_FLIGHT = 5
 """Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower
-than these can carry one each, batches, and so the CPU that brokers need for a record, do not depend on round trips."""
+than these can carry a record each, batches, and so the CPU that brokers need for a record, do not depend on round
+trips."""
 AS_DECLARED = ("the cluster as declared", "the other")
 """The names of the two sides: the baseline's and the candidate's."""
 LEAST_LEFT = 0.01
@@ -84,7 +85,7 @@ def handicap(comparison: Comparison, metric: MetricInfo) -> float:
 def _gained(comparison: Comparison, metric: MetricInfo) -> float:
     """By how much the candidate's path alone may make a metric better (worse: below 0), a logarithm; 0: not known.
 
-    A longer one makes latencies longer, rates smaller and batches larger, so that a record costs less. What it adds to
+    A longer path makes latencies longer, rates smaller and batches larger, so that a record costs less. What it adds to
     a latency is a part of the farther side's: taken off there, it leaves two sides that are equally far.
     """
     if not (paths := paths_ms(comparison)):

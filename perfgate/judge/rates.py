@@ -16,11 +16,11 @@ AT_THE_CAP = 0.98
 RATE_TAKEN = 0.98
 """Brokers that took this share of a paced load are not red for its rate."""
 RATE_WHOLE = 0.995
-"""Of a paced load, over all rounds: no more is missing than one round may lack (RATE_REACHED of flaw.py)."""
+"""Of a paced load, over all rounds: no more is missing than a single round may lack (RATE_REACHED of flaw.py)."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
 OTHER_RATE = 0.2
 """A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond
-twice its baseline, and half a load would be within it. Knees of one target lie within a tenth of each other (10,278 to
+twice its baseline, and half a load would be within it. Knees of a target lie within a tenth of each other (10,278 to
 11,252 records/s in three rounds)."""
 
 
@@ -37,7 +37,7 @@ def rounds_below_its_cap(measurement: Measurement) -> int:
 
 
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
-    """Doubts about a load that differs from the one at which the threshold was recorded.
+    """Doubts about a load that differs from that at which the threshold was recorded.
 
     A rate from a knee falls with it, and less load hides slow brokers; CPU per record differs by no more than the
     loads. More load explains the same share of what brokers take.

@@ -1,4 +1,4 @@
-"""The end of a run as one value, and the exit code that follows from it. Pure.
+"""The end of a run as a value, and the exit code that follows from it. Pure.
 
 Nothing else decides an exit code: pytest's own status is one of the facts here.
 """
@@ -15,7 +15,7 @@ from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import ExitCode
 
-Found = Verdict | Effect
+Result = Verdict | Effect
 NO_TESTS = 5
 """Pytest's status where no test was collected."""
 OF_A_WHOLE_SESSION = (ExitCode.GREEN, ExitCode.RED, NO_TESTS)
@@ -70,7 +70,7 @@ class Judged:
     """A scenario, relation or comparison that has an outcome, and how its test ended."""
 
     name: str
-    found: Found
+    result: Result
     test: TestEnd
 
 
@@ -81,8 +81,8 @@ class RunEnd:
     `lacking`: selected without an outcome or the gate's reason for not running, with a reason. `errors`: failures
     without an outcome, or before or after a test. `status`: pytest's. `unhealthy`, `unfinished`: why the target, or the
     recorded run judged again, was not whole; else empty. `missing_is_red`: the profile was named; `profile`: its name.
-    `in_a_row`: in how many runs in a row each undecided one was so. `recorded`: run.json was written. `reports_sound`:
-    no report met a bug.
+    `in_a_row`: in how many runs in a row each scenario was undecided. `recorded`: run.json was written.
+    `reports_sound`: no report met a bug.
     """
 
     judged: tuple[Judged, ...] = ()
@@ -104,18 +104,18 @@ class RunEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """The exit code of a run; `cause`: why, in words, where no verdict says it."""
+    """The exit code of a run; `cause`: why, in words, where no verdict shows it."""
 
     code: int
     cause: str = ""
 
 
-def test_end_of(outcome: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
-    if outcome.green:
+def test_end_of(result: Result, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
+    if result.green:
         return TestEnd.PASSED
-    if outcome.red:
+    if result.red:
         return TestEnd.FAILED
-    if outcome is Verdict.MISSING:
+    if result is Verdict.MISSING:
         return TestEnd.FAILED if missing_is_red else TestEnd.SKIPPED
     return TestEnd.SKIPPED if policy.passes else TestEnd.FAILED
 
@@ -124,17 +124,17 @@ def ending(end: RunEnd) -> Ending:
     """The exit code of a run, and its cause: LEFT_BEHIND first, then a session that pytest did not end itself.
 
     Green needs every outcome to be green, or MISSING where that may be, and every test to have ended as its outcome
-    says.
+    asks for.
     """
     if end.left_behind:
         return Ending(code=ExitCode.LEFT_BEHIND)
     if end.status in ENDED_OTHERWISE:
         return Ending(code=end.status if end.recorded else ExitCode.NOT_RECORDED)
-    if any(judged.found.red for judged in end.judged):
+    if any(judged.result.red for judged in end.judged):
         return Ending(code=ExitCode.RED)
     if end.broken_beside:
         return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
-    missing = [judged.name for judged in end.judged if judged.found is Verdict.MISSING]
+    missing = [judged.name for judged in end.judged if judged.result is Verdict.MISSING]
     if missing and end.missing_is_red:
         profile = f"the named profile {end.profile}".rstrip()
         return Ending(code=ExitCode.RED, cause=f"{profile} has no limits for {some_of(missing)}")
@@ -147,13 +147,14 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.UNHEALTHY, cause=cause)
     if not end.recorded:
         return Ending(code=ExitCode.NOT_RECORDED)
-    found = _as_policy_says(end)
-    return found if end.reports_sound or found.code != ExitCode.GREEN else replace(found, code=ExitCode.NOT_RECORDED)
+    by_policy = _by_policy(end)
+    unreported = by_policy.code == ExitCode.GREEN and not end.reports_sound
+    return replace(by_policy, code=ExitCode.NOT_RECORDED) if unreported else by_policy
 
 
-def _as_policy_says(end: RunEnd) -> Ending:
+def _by_policy(end: RunEnd) -> Ending:
     """Green where all is known; else the ending by the policy for what is undecided."""
-    unsure, unknown = [judged for judged in end.judged if is_undecided(judged.found)], _unknown(end)
+    unsure, unknown = [judged for judged in end.judged if is_undecided(judged.result)], _unknown(end)
     if not (unsure or unknown):
         return Ending(code=ExitCode.GREEN)
     policy = end.policy
@@ -173,25 +174,25 @@ def _as_policy_says(end: RunEnd) -> Ending:
 
 
 def _why(end: RunEnd) -> str:
-    names = [f"{judged.name} {judged.found.value}" for judged in end.judged if is_undecided(judged.found)]
+    names = [f"{judged.name} {judged.result.value}" for judged in end.judged if is_undecided(judged.result)]
     return some_of(names) if names else _unknown(end)
 
 
 def _unknown(end: RunEnd) -> str:
-    """What is not known of the run although no outcome says so; empty where there is nothing."""
+    """What is not known of the run although no verdict shows it; empty where all is known."""
     if end.lacking:
         more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
         return f"{end.lacking[0]}{more}"
-    if others := [judged for judged in end.judged if judged.test is not _says(judged, end)]:
+    if others := [judged for judged in end.judged if judged.test is not _expected_test_end(judged, end)]:
         return (
-            f"{others[0].name} is {others[0].found.value}, and its test ended otherwise ({others[0].test.value}): "
+            f"{others[0].name} is {others[0].result.value}, and its test ended otherwise ({others[0].test.value}): "
             "something outside the gate changed it"
         )
-    if all(judged.found is Verdict.MISSING for judged in end.judged):
+    if all(judged.result is Verdict.MISSING for judged in end.judged):
         return "nothing was held against anything"
     if end.unfinished:
         return f"the recorded run was not whole: {end.unfinished}"
-    if end.by_reference and (missing := [judged.name for judged in end.judged if judged.found is Verdict.MISSING]):
+    if end.by_reference and (missing := [judged.name for judged in end.judged if judged.result is Verdict.MISSING]):
         return f"{some_of(missing)} MISSING: held against no ratio of the reference"
     if end.status not in OF_A_WHOLE_SESSION or (end.status == ExitCode.RED and not _explained(end)):
         return f"pytest ended with {end.status}, which no scenario explains"
@@ -205,17 +206,21 @@ def _explained(end: RunEnd) -> bool:
 
 def _errors(end: RunEnd) -> list[str]:
     failed = (TestEnd.FAILED, TestEnd.ERROR)
-    wrong = [judged.name for judged in end.judged if judged.test in failed and judged.test is not _says(judged, end)]
+    wrong = [
+        judged.name
+        for judged in end.judged
+        if judged.test in failed and judged.test is not _expected_test_end(judged, end)
+    ]
     return list(dict.fromkeys([*end.errors, *wrong]))
 
 
-def _says(judged: Judged, end: RunEnd) -> TestEnd:
-    return test_end_of(judged.found, end.policy, missing_is_red=end.missing_is_red)
+def _expected_test_end(judged: Judged, end: RunEnd) -> TestEnd:
+    return test_end_of(judged.result, end.policy, missing_is_red=end.missing_is_red)
 
 
-def is_undecided(outcome: Found) -> bool:
-    """Whether an outcome is neither green, red nor MISSING."""
-    return not (outcome.green or outcome.red or outcome is Verdict.MISSING)
+def is_undecided(result: Result) -> bool:
+    """Whether it is neither green, red nor MISSING."""
+    return not (result.green or result.red or result is Verdict.MISSING)
 
 
 def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:

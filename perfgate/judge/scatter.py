@@ -1,6 +1,6 @@
 """By how much a unit of a comparison scatters: as the units show, and as was known before. Pure.
 
-A few pairs of clusters tell little of their own scatter. Two things are known besides: pairs that were recorded on
+A few pairs of clusters show little of their own scatter. Two things are known besides: pairs that were recorded on
 this class of machine while nothing differed, and the bursts within each pair at hand, which show all of its scatter
 but what clusters of the same kind differ by among themselves.
 """
@@ -24,7 +24,7 @@ share of the degrees of freedom that the pairs at hand have themselves: the mean
 and their own standard deviation rises with it (3 w). A half stands for w = 0, and it is never less."""
 BETWEEN, BETWEEN_OF_LATENCIES = 0.06, 0.15
 """The largest standard deviation between clusters of the same kind that was seen (of the logarithm of a pair's ratio,
-without what its bursts explain). Of 22 comparisons on pairs on one machine (2 cores) 0.056 of a rate, 0.057 of the
+without what its bursts explain). Of 22 comparisons on pairs on a machine (2 cores) 0.056 of a rate, 0.057 of the
 brokers' CPU per record, 0.147 of a p99; most had none that shows (benchmarks/results/compare_quality.jsonl)."""
 SEEN = 8
 """That largest value counts as an estimate from this many pairs."""
@@ -96,9 +96,9 @@ def before(known: Known, units: int) -> tuple[float, int]:
     """
     if isinstance(known, RecordedPairs):
         return float(np.mean(np.square(known.effects))), len(known.effects)
-    parts = [one for one in known.logs[:units] if len(one) > 1]
-    of_mean = [float(np.var(one, ddof=1)) / len(one) for one in parts]
-    return known.between**2 + float(np.mean(of_mean)), min(SEEN, sum(len(one) - 1 for one in parts))
+    parts = [logs for logs in known.logs[:units] if len(logs) > 1]
+    of_mean = [float(np.var(logs, ddof=1)) / len(logs) for logs in parts]
+    return known.between**2 + float(np.mean(of_mean)), min(SEEN, sum(len(logs) - 1 for logs in parts))
 
 
 def skewness_share(own: int, besides: int) -> float:

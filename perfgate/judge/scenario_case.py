@@ -78,21 +78,21 @@ class PlainCase(ScenarioCase):
 
     def test(self) -> Ruling:
         judged = self.judgements()
-        known = {one.metric.partition(".")[0] for one in judged if one.verdict is not Verdict.MISSING}
+        known = {judgement.metric.partition(".")[0] for judgement in judged if judgement.verdict is not Verdict.MISSING}
         flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
         notes = (*notes_on(judged), *(f"{name} is not valid: {reason}" for name, reason in flawed.items()))
         notes = (*notes, self.whole.enough) if self.whole.enough else notes
-        return Ruling(verdict=worst(one.verdict for one in judged), judgements=tuple(judged), reasons=notes)
+        return Ruling(verdict=worst(judgement.verdict for judgement in judged), judgements=tuple(judged), reasons=notes)
 
     def red(self) -> list[Judgement]:
         """The broken claims, where enough rounds were measured."""
         if len(self.measurement.rounds) < FEWEST_SOUND:
             return []
-        return [one for one in self.judgements() if one.verdict is Verdict.REGRESSED]
+        return [judgement for judgement in self.judgements() if judgement.verdict is Verdict.REGRESSED]
 
 
 class FaultCase(ScenarioCase):
-    """A scenario with a fault, whose cost is judged round by round: one round counts."""
+    """A scenario with a fault, whose cost is judged round by round: a single round counts."""
 
     @property
     def fault(self) -> FaultScenario:
@@ -105,7 +105,7 @@ class FaultCase(ScenarioCase):
     def red(self) -> list[Judgement]:
         if not any(r.failover for r in self.measurement.rounds):
             return []
-        return [one for one in self.test().judgements if one.verdict is Verdict.REGRESSED]
+        return [judgement for judgement in self.test().judgements if judgement.verdict is Verdict.REGRESSED]
 
 
 Claim = Callable[[PlainCase, Sequence[Judgement]], list[Judgement]]
@@ -129,7 +129,7 @@ def claims() -> list[Claim]:
 
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
-    """Judge a scenario by the profile's thresholds; a required metric without one is MISSING."""
+    """Judge a scenario by the profile's thresholds; a required metric without a threshold is MISSING."""
     kind = FaultCase if measurement.scenario.has_fault else PlainCase
     ruling = judge(kind(measurement, profile))
     return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
@@ -158,7 +158,7 @@ def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence
     return replace(outcome, verdict=Verdict.INCONCLUSIVE, reasons=(reason, *outcome.reasons))
 
 
-def tells_nothing(measurement: Measurement) -> str:
+def shows_nothing(measurement: Measurement) -> str:
     """Why this machine cannot show what relations state; else empty: a rate is never taken, or nothing times out."""
     load = measurement.scenario.load
     if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
@@ -175,7 +175,7 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
         return ("no round was measured",)
     reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
     if measurement.scenario.has_fault:
-        return tuple(reasons)  # the cost of a fault is judged round by round: one suffices
+        return tuple(reasons)  # the cost of a fault is judged round by round: a single round suffices
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]
     if (limit := more_hosts(measurement)) and limit.finding == "saturated":

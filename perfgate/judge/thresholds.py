@@ -32,7 +32,7 @@ ENOUGH_PAIRS = 5
 """Fewer recorded pairs of clusters show little of their scatter."""
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
-one of ten times a latency, whose p99 scatters more than a mean does."""
+a limit of ten times a latency, whose p99 scatters more than a mean does."""
 RELATIONS_FILE, RATIOS_FILE = "relations.toml", "ratios.toml"
 RELATIONS_FILES: Mapping[System, str] = {"kafka": RELATIONS_FILE, "pulsar": "relations-pulsar.toml"}
 Text = Annotated[str, MinLen(1), "must be a text"]
@@ -130,7 +130,7 @@ class _Pairs:
     """A digest of the scenario as it was declared; empty: it was recorded without one."""
 
 
-CANARY_KEYS = tuple(one.name for one in fields(_Canary))
+CANARY_KEYS = tuple(field.name for field in fields(_Canary))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -158,12 +158,12 @@ def load_profile(path: Path) -> Profile:
         for name, stated in entries.items():
             if wrong := [info.name for info, entry in stated if entry.differs]:
                 raise ConfigurationError(f"{path}: [{name}] {wrong[0]} has differs, which stands in a reference alone")
-    held = {name: [one for one in stated if not one[1].differs] for name, stated in entries.items()}
+    judged = {name: [(info, entry) for info, entry in stated if not entry.differs] for name, stated in entries.items()}
     hardware = facts["hardware"]
     return Profile(
         name=path.stem,
         facts={k: str(v) for k, v in facts.items() if v is not None and k not in SHOWN_ALONE},
-        thresholds={name: tuple(_threshold(name, *one) for one in stated) for name, stated in held.items() if stated},
+        thresholds={name: tuple(_threshold(name, *pair) for pair in held) for name, held in judged.items() if held},
         path=str(path),
         canary={k: v for k, v in canary.items() if v is not None},
         reference=facts["reference"],
@@ -211,12 +211,14 @@ def profile_facts(
 
 
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
-    """The one profile whose facts hold, or None; of several that of the run's release. Raises ConfigurationError."""
-    matching = [one for one in profiles.values() if matches(one, facts)]
+    """The profile whose facts hold, or None; of several that of the run's release. Raises ConfigurationError."""
+    matching = [profile for profile in profiles.values() if matches(profile, facts)]
     if len(matching) > 1:
-        same = [one for one in matching if all(one.facts.get(name) == facts.get(name) for name in UNDER_TEST)]
+        same = [
+            profile for profile in matching if all(profile.facts.get(name) == facts.get(name) for name in UNDER_TEST)
+        ]
         if len(same) != 1:
-            names = ", ".join(sorted(p.name for p in matching))
+            names = ", ".join(sorted(profile.name for profile in matching))
             raise ConfigurationError(
                 f"several profiles match this target and machine: {names}; name one with --profile"
             )

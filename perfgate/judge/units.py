@@ -82,7 +82,7 @@ def known_scatter(comparison: Comparison, metric: str, parts: Sequence[tuple[flo
     if recorded := comparison.recorded_of(metric):
         return recorded
     between = BETWEEN_OF_LATENCIES if "latency_ms." in metric else BETWEEN
-    return Parts(tuple(parts), between) if any(len(one) > 1 for one in parts) else None
+    return Parts(tuple(parts), between) if any(len(logs) > 1 for logs in parts) else None
 
 
 def scatter_text(estimate: Estimate, comparison: Comparison, metric: str) -> str:
@@ -95,7 +95,7 @@ LARGEST_SCATTER = 0.5
 """Of a burst or a block, where nothing differs: more than the largest standard deviation among 39 comparisons by turns,
 0.243 of a rate, 0.309 of the brokers' CPU per record, 0.254 of the clients', 0.305 of the p99
 (benchmarks/results/compare_quality.jsonl). A median latency scattered by 0.579 once; the unit farthest off was off by
-1.71, where one alone has to be by 2.7."""
+1.71, where a single unit has to be by 2.7."""
 LARGEST_OF_PAIRS = 0.31
 """The same of pairs of clusters, except latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and 0.206 of
 single bursts, which are left of a pair that was cut off."""
@@ -104,11 +104,11 @@ WORST, OF_THE_ERROR = 4, 0.1
 """One of WORST units is left out, and the rest is tested at this share of the error, since the units that scatter least
 were chosen. At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
 END, FEWEST_WITH_ENDS = 5, 10
-"""Of so many units of a latency one of END at either end is winsorized."""
+"""Of this many units of a latency, or more, one of END at either end is winsorized."""
 FEWEST_OF_LATENCIES = 2
 """One burst, or round, in which brokers stood still for half a second has 100 times the p99: no change of it."""
 ROUNDED = 1 - 1e-9
-"""A unit that counts as exactly what one needs is enough."""
+"""A loss of exactly what a single unit needs is enough."""
 
 
 def known_loss(
@@ -123,9 +123,9 @@ def known_loss(
     """The units, with the estimate to show, where they show a loss of more than `margin`, a logarithm.
 
     `red`: the sequential test of the estimate that enough units give. It needs a few units and takes their scatter as
-    it is: one unit far off the others, to either side, makes the mean of all uncertain. So three more tests for a loss
-    alone are made: :func:`far_beyond`, the sequential test of the units without the worst quarter, at a tenth of its
-    error, and that of a latency's winsorized units, at a tenth too (:func:`winsorized`).
+    it is: a single unit far off the others, to either side, makes the mean of all uncertain. So three more tests for a
+    loss alone are made: :func:`far_beyond`, the sequential test of the units without the worst quarter, at a tenth of
+    its error, and that of a latency's winsorized units, at a tenth too (:func:`winsorized`).
 
     Counting less of a unit, and leaving out the worst, moves the mean towards no loss. Where nothing differs the two
     add at most 2 false reds to 10,000 of the sequential test's own (10,000 comparisons a line, judged at all looks, of
@@ -153,8 +153,10 @@ def known_loss(
         return units
     without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)
     for tested, by in ((logs, rule), (without, strict)):
-        if len(tested) >= needed and (found := estimate(tested, looks(len(tested)), by, known)).suffices and red(found):
-            return units
+        if len(tested) >= needed:
+            latest = estimate(tested, looks(len(tested)), by, known)
+            if latest.suffices and red(latest):
+                return units
     if known or not of_latency or len(logs) < FEWEST_WITH_ENDS:
         return None
     middle = winsorized(logs, looks(len(logs)), strict)
@@ -162,7 +164,7 @@ def known_loss(
 
 
 def winsorized(logs: Sequence[float], looks: Looks, rule: Rule) -> Estimate:
-    """The estimate of the units' winsorized mean: of those at either end each counts as the next one inwards.
+    """The estimate of the units' winsorized mean: those at either end count as the next inwards.
 
     With g of n units changed at either end, its error is that of a mean of the changed units times
     (n - 1) / (n - 2 g - 1), by Student's t (Dixon and Tukey, Technometrics 10, 1968). Where nothing differs A / B and
@@ -173,20 +175,20 @@ def winsorized(logs: Sequence[float], looks: Looks, rule: Rule) -> Estimate:
     count, ordered = len(logs), sorted(logs)
     end = count // END
     low, high = ordered[end], ordered[-1 - end]
-    found = estimate([min(max(log, low), high) for log in logs], looks, rule)
+    middle = estimate([min(max(log, low), high) for log in logs], looks, rule)
     wider = (count - 1) / (count - 2 * end - 1)
-    reach = wider * (found.interval[1] - found.mean)
-    return replace(found, error=wider * found.error, interval=(found.mean - reach, found.mean + reach))
+    reach = wider * (middle.interval[1] - middle.mean)
+    return replace(middle, error=wider * middle.error, interval=(middle.mean - reach, middle.mean + reach))
 
 
 def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float) -> bool:
     """Whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
 
-    With the losses of n units, none counted as more than what one unit alone needs, and the largest scatter s of a unit
+    With the losses of n units, none counted as more than what a single unit needs, and the largest scatter s of a unit
     where nothing differs, z = (mean - margin) * sqrt(n) / (s * sqrt(3)). sqrt(3) is the widening for neighbours that
     are correlated by 0.5. A loss is known where z exceeds the boundary of the look, that of a known variance: the
     chance is 0.001 in all, as in the sequential test. One unit needs a factor of 15, two need 7, four 4; of pairs of
-    clusters, except latencies, one needs 5.5, two 3.4, four 2.4.
+    clusters, except latencies, one unit needs 5.5, two 3.4, four 2.4.
     """
     most = margin - NormalDist().inv_cdf(share * ERROR) * WIDENING * scatter
     counted = [min(loss, most) for loss in losses]
@@ -233,7 +235,7 @@ def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoundUnits:
-    """The usable units of a comparison for one metric, of the `among` that were begun.
+    """The usable units of a comparison for a metric, of the `among` that were begun.
 
     `logs`: candidate over baseline of each, `parts`: of each of its rounds; `explained`: without what its doubts
     explain. `doubts`: each once.
@@ -293,7 +295,7 @@ class SoundUnits:
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
     """The usable units of a comparison for this metric: the means of rounds that are usable on both sides.
 
-    A worse round of the baseline explains no loss of the candidate; but one whose load was never made is not usable.
+    A worse round of the baseline explains no loss of the candidate; but a round whose load was not made is not usable.
     """
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
     size = comparison.rounds_per_unit
@@ -323,7 +325,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
 def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:
     """Log ratio of candidate over baseline of two rounds, and what of it is unexplained; None if unusable."""
     name = metric.name
-    if any(name not in one.metrics or one.no_number(name) for one in (before, after)):
+    if any(name not in r.metrics or r.no_number(name) for r in (before, after)):
         return None
     expected, value = before.metrics[name], max(after.metrics[name], _least(after, metric))
     if not (expected > 0 and value > 0) or explained(_spoiling(before.doubts, name), name)[0] == math.inf:
@@ -337,7 +339,9 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
 def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
     """The doubts of a baseline's round that leave a loss unknown; not of a held-back rate, which would be higher."""
     held_back = metric in RATES
-    return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
+    return [
+        doubt for doubt in doubts if not (held_back and doubt.kind == SATURATED and doubt.whose in ("load", "brokers"))
+    ]
 
 
 def _least(r: Round, metric: MetricInfo) -> float:

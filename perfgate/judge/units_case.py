@@ -54,7 +54,7 @@ def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitsClaim(ABC):
-    """A claim about one metric of the candidate: a loss of more than `margin`, a logarithm, is red.
+    """A claim about a metric of the candidate: a loss of more than `margin`, a logarithm, is red.
 
     `share`: the claim's part of the chance of an error.
     """
@@ -87,7 +87,7 @@ class UnitsClaim(ABC):
 
 
 class ClaimCase(Case):
-    """One claim of a comparison. Once it was judged: its `ruling`, and the `estimate` of the look that decides."""
+    """A claim of a comparison. Once it is judged: its `ruling`, and the `estimate` of the look that decides."""
 
     def __init__(self, claim: UnitsClaim, whole: UnitsCase) -> None:
         self.claim, self.metric, self.whole = claim, claim.metric, whole
@@ -173,19 +173,22 @@ class UnitsCase(Case):
         return []
 
     def test(self) -> Ruling:
-        rulings = [one.ruling for one in self.tested]
-        return ruled(worst(one.verdict for one in rulings), *(reason for one in rulings for reason in one.reasons))
+        rulings = [case.ruling for case in self.tested]
+        reasons = (reason for ruling in rulings for reason in ruling.reasons)
+        return ruled(worst(ruling.verdict for ruling in rulings), *reasons)
 
     def in_spite(self, ruling: Ruling) -> Ruling:
         """The ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""
         if ruling.verdict not in UNDECIDED or (not self.final and self.cold):
             return ruling
         comparison, final = self.comparison, self.final
-        self.losses = [(one, units) for one in self.loss_claims() if (units := sound_units(comparison, one.metric))]
+        self.losses = [
+            (claim, units) for claim in self.loss_claims() if (units := sound_units(comparison, claim.metric))
+        ]
         red = [
-            (one, shown)
-            for one, units in self.losses
-            if (shown := known_loss(units, comparison, one.margin, one.lost, final=final, rule=one.rule()))
+            (claim, shown)
+            for claim, units in self.losses
+            if (shown := known_loss(units, comparison, claim.margin, claim.lost, final=final, rule=claim.rule()))
         ]
         explained = tuple(filter(None, (units.explains for _, units in self.losses)))
         if not red:

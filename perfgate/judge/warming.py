@@ -24,9 +24,9 @@ from perfgate.model.summary import centre
 LEAST_GROWTH = 0.05
 """A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
 FALSE_TREND = 0.005
-"""Chance that rounds of one scenario and metric that only scatter (normally, independently) seem to grow."""
+"""Chance that rounds of a scenario and metric that only scatter (normally, independently) seem to grow."""
 FALSE_GROWTH = 0.01
-"""The same for one scenario that is judged alone because it is red."""
+"""The same for a scenario that is judged alone because it is red."""
 MOST_BY_COMPILING = 4.0
 """At shares of 40 to 70 % brokers sent a third to 0.4 of what they send (docs/evidence/measurement.md)."""
 WARM = "warm-up"
@@ -59,7 +59,7 @@ def trend(values: Sequence[float], better: str) -> Trend:
 def still_growing(values: Sequence[float], better: str, least: float) -> float:
     """The share by which values got better, if more than `least`; 0.0 where it may be chance.
 
-    Each is better than the one before it, or a straight line says so beyond its error.
+    Each is better than the value before it, or a straight line shows growth beyond its error.
     """
     if len(values) < 3 or not all(map(_positive, values)):
         return 0.0
@@ -76,7 +76,7 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
 
 
 def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
-    """A doubt about rounds that got better by more than `least`: the last one grown once more is the best to expect."""
+    """A doubt about rounds that got better by more than `least`: the last, grown once more, is the best to expect."""
     if not (growth := still_growing(values, metric.better, least)):
         return ()
     text = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
@@ -129,7 +129,7 @@ def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt
 
 
 def _carried(values: Sequence[float], sign: int, growth: float) -> float:
-    """How many times better than the rounds' centre the last one is when it grows once more."""
+    """How many times better than the rounds' centre the last round is when it grows once more."""
     best = values[-1] * (1 + growth) ** sign
     middle = centre(values)
     return float(max(1.0, (best / middle) ** sign))
@@ -150,24 +150,25 @@ def _growth_error(sigma: float, count: int) -> float:
 
 
 def _positive(value: float) -> bool:
-    """-"""
     return math.isfinite(value) and value > 0
 
 
-def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
+def growing(by_scenario: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
     """The scenarios whose values still get better, with the growth from first to last round as a share.
 
-    A scenario grows by more than its error, or all together do and this one with them. All have as many values.
+    A scenario grows by more than its error, or all together do and it with them. All have as many values.
     """
     trends = {
-        name: trend(values, better) for name, values in rows.items() if len(values) > 2 and all(map(_positive, values))
+        name: trend(values, better)
+        for name, values in by_scenario.items()
+        if len(values) > 2 and all(map(_positive, values))
     }
     freedom = sum(t.freedom for t in trends.values())
     if not freedom:
         return {}
     from scipy.special import stdtrit  # 0.2 s, which a run that measures nothing does not need
 
-    count = max(len(values) for values in rows.values())
+    count = max(len(values) for values in by_scenario.values())
     sigma = math.sqrt(sum(t.residual for t in trends.values()) / freedom)
     error = _growth_error(sigma, count)
     level = float(stdtrit(freedom, 1 - FALSE_TREND))
@@ -179,9 +180,9 @@ def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float
     }
 
 
-def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+def still_warming(by_scenario: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     """The scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
-    valid = {name: sound for name, rounds in rows.items() if (sound := [r for r in rounds if not r.invalid])}
+    valid = {name: sound for name, rounds in by_scenario.items() if (sound := [r for r in rounds if not r.invalid])}
     signs: dict[str, list[str]] = {}
     for name, rounds in valid.items():
         shares = values_of(rounds, COMPILE_SHARE)

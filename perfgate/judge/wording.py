@@ -55,11 +55,11 @@ MORE_ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """The command for a run like this one: `given` are the options of its system, target and tier, and others of it.
+    """The command that repeats a run: `given` are the options of its system, target and tier, and others of it.
 
-    `recording`: those that a baseline takes.
-    `selection`: options that select only what a message is about; `driver`: its option where it is not the system's
-    usual one; `rounds`: of this run. `with_fault`: it is of scenarios that are declared with their number of rounds.
+    `recording`: those that a baseline takes. `selection`: options that select only what a message is about; `driver`:
+    the option of a driver other than the system's usual. `rounds`: of this run. `with_fault`: it is of scenarios that
+    are declared with their number of rounds.
     """
 
     given: tuple[str, ...] = ()
@@ -320,7 +320,7 @@ def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again, profile: Pr
         lacks=lacks_limits(profile),
         baseline=command_line("baseline", *asked.recording),
         page=page("thresholds"),
-        thresholds=command_line("thresholds", *(one for one in asked.given if one.startswith(OF_FOLDERS))),
+        thresholds=command_line("thresholds", *(option for option in asked.given if option.startswith(OF_FOLDERS))),
     )
 
 
@@ -431,16 +431,16 @@ def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinished: str = "") -> str:
-    """What all scenarios say about the change. `unfinished`: why the run ended early; the rest may be slower."""
+    """What all scenarios show of the change. `unfinished`: why the run ended early; the rest may be slower."""
     names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
     if not outcomes:
         return f"Nothing can be said about {change!r}: no scenario was compared."
     if names[Effect.SLOWER] or names[Effect.BROKEN]:
         gains = f"; it gains in {', '.join(names[Effect.FASTER])}" if names[Effect.FASTER] else ""
         return f"Do not apply {change!r} as it is: it makes {_worst(outcomes)} worse{gains}."
-    open_rows = names[Effect.INVALID] + names[Effect.INCONCLUSIVE]
-    if open_rows:
-        unknown = f"nothing certain about {', '.join(open_rows)}"
+    undecided = names[Effect.INVALID] + names[Effect.INCONCLUSIVE]
+    if undecided:
+        unknown = f"nothing certain about {', '.join(undecided)}"
         return f"Do not decide on {change!r} yet: {unknown}; no scenario is known to get slower."
     if unfinished:
         known = ", ".join(f"{o.name} {o.effect.value}" for o in outcomes)

@@ -36,7 +36,7 @@ from perfgate.model.declared import (
     with_settings as with_settings,
 )
 from perfgate.model.faults import (
-    TOLD_S as TOLD_S,
+    NEGLIGIBLE_GAP_S as NEGLIGIBLE_GAP_S,
     FAULTS as FAULTS,
     Fault as Fault,
     FaultScenario as FaultScenario,

@@ -171,7 +171,7 @@ class StopRule(Protocol):
         `block`: the scenarios that are measured beside it, and itself, as far as they were measured.
         """
 
-    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+    def still_warming(self, by_scenario: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         """Return the scenarios of a block whose brokers were still warming up, with the figures."""
 
 

@@ -38,7 +38,7 @@ BACK_WITHIN_S = 90.0
 LOOK_EVERY_S = 0.1
 WORDS: Mapping[Action, str] = {"cut-off": "cut off", "heal": "mend the links of"}
 """What is noted of an action, where that is not its name."""
-TOLD_S = 0.05
+NEGLIGIBLE_GAP_S = 0.05
 """A load whose gaps without a fault (p99) are shorter shows an outage as exactly as it is stated."""
 LATE = "late load"
 """The kind of doubts of a load that was sent late, before the fault or since: the largest of these counts."""

@@ -42,7 +42,7 @@ def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
 def _is_whole(load: Load, rounds: Sequence[Round]) -> bool:
     """Whether all that is missing is what brokers had not yet acknowledged as some windows closed, little of the whole.
 
-    A stall of 0.1 s at the end of one of seven windows is a wait of its records, which their latency shows. A round
+    A stall of 0.1 s at the end of a window of seven is a wait of its records, which their latency shows. A round
     that is short although its rate is whole, or of a load with phases, was short of something else.
     """
     least = RATE_WHOLE * load.rate

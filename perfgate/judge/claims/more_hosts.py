@@ -36,7 +36,7 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
     order = list(FINDINGS.values())
-    return min((_of(measurement, metric) for metric in metrics), key=lambda one: order.index(one.finding))
+    return min((_of(measurement, metric) for metric in metrics), key=lambda limit: order.index(limit.finding))
 
 
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
@@ -151,7 +151,7 @@ def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
 def _of(measurement: Measurement, metric: str) -> MoreHosts:
     case = HostsCase(measurement, metric)
     ruling = judge(case)
-    found = MoreHosts(
+    limit = MoreHosts(
         finding=FINDINGS[ruling.verdict],
         metric=metric,
         hosts=_hosts(case.of),
@@ -160,11 +160,11 @@ def _of(measurement: Measurement, metric: str) -> MoreHosts:
         words=ruling.reasons[0],
     )
     if not case.ratios or ruling.guard == loads_are_not_comparable.__name__:
-        return found
+        return limit
     above, below = (centre_of(values_of(rounds, metric)) for rounds in (case.of, case.over))
     ratio = median_of(case.ratios)
     return replace(
-        found,
+        limit,
         value=above.middle,
         interval=above.interval,
         fewer_value=below.middle,
@@ -175,10 +175,10 @@ def _of(measurement: Measurement, metric: str) -> MoreHosts:
 
 
 def _figures(metric: str, rounds: Sequence[Round]) -> str:
-    found = centre_of(values_of(rounds, metric))
-    low, high = found.interval
+    centre = centre_of(values_of(rounds, metric))
+    low, high = centre.interval
     what = "records/s read" if metric == RECEIVED else "records/s"
-    return f"{number(found.middle)} {what} ({number(low)} .. {number(high)})"
+    return f"{number(centre.middle)} {what} ({number(low)} .. {number(high)})"
 
 
 def _hosts(rounds: Sequence[Round]) -> int:

@@ -113,7 +113,7 @@ class ReferenceCase(UnitsCase):
         judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.tested)
         notes = list[str]()
         for tested, judgement in zip(self.tested, judgements, strict=True):
-            # The reasons of an untested one name its metric.
+            # The reasons of an untested ratio name its metric.
             notes += notes_on([judgement]) if tested.estimate else filter(None, [judgement.reason])
         return replace(super().test(), judgements=judgements, reasons=(*notes, *self._not_judged()))
 
@@ -144,8 +144,8 @@ def of_both(comparison: Comparison, metric: str) -> bool:
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
     """Judge the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
 
-    `final`: nothing more will be measured. An undecided ratio is INCONCLUSIVE, and so is one that the paths to two
-    clusters may explain; it is REGRESSED where more is lost than the limit allows and all reasons explain.
+    `final`: nothing more will be measured. An undecided ratio is INCONCLUSIVE, and so is a ratio that the paths to
+    two clusters may explain; it is REGRESSED where more is lost than the limit allows and all reasons explain.
     """
     case = ReferenceCase(comparison, ratios, final=final)
     ruling = judge(case)
@@ -219,7 +219,7 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
 
 
 class ReferenceStopRule(UnitsStopRule):
-    """Ends a scenario's units at the planned look that shows each of its ratios to be kept, or one not to be."""
+    """Ends a scenario's units at the planned look that shows that all of its ratios are kept, or that one is not."""
 
     def __init__(self, ratios: Ratios) -> None:
         self._ratios = ratios

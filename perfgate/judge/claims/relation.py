@@ -32,8 +32,8 @@ FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "
 class RatioCase(Case):
     """A relation between two scenarios, one of several `looks` where it is a step of a range.
 
-    Rounds are paired on the same cluster; else one was measured minutes after the other, and both medians' errors
-    count.
+    Rounds are paired on the same cluster; else a scenario was measured minutes after the other, and both medians'
+    errors count.
     """
 
     def __init__(self, relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> None:
@@ -121,7 +121,7 @@ class RatioCase(Case):
     def kept_however_late(self) -> bool:
         """Whether late sends alone spoil the metric, and the ratio keeps both bounds with and without what they added.
 
-        Between these lies the true one.
+        The true ratio lies between these.
         """
         if not self.ratios or not all(only_sent_late(m, self.metric) for m in self.both):
             return False
@@ -212,7 +212,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 
 
 def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Judge each step of a range as one of several looks: together they are red by chance no more often than one."""
+    """Judge each step of a range as one of several looks: together they are red by chance no more often than a pair."""
     steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
     judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
     reasons = tuple(
@@ -231,10 +231,10 @@ def _judgement_of(step: Outcome, metric: str) -> Judgement:
 
 
 def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelation, Outcome]:
-    """The step of the worst verdict; of several the one nearest to its bounds, or farthest beyond them."""
+    """The step of the worst verdict; of several the nearest to its bounds, or farthest beyond them."""
 
-    def rank(found: tuple[PairRelation, Outcome]) -> tuple[int, float]:
-        pair, step = found
+    def rank(judged: tuple[PairRelation, Outcome]) -> tuple[int, float]:
+        pair, step = judged
         ratio = step.judgements[0].measured if step.judgements else None
         room = math.log(min(ratio / pair.at_least, pair.at_most / ratio)) if ratio and ratio > 0 else -math.inf
         return severity(step.verdict), room
@@ -262,8 +262,8 @@ def ratios_of(metric: str, of: Measurement, over: Measurement) -> tuple[float, .
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
     """The ratios of a relation that their loads' own caps hide, by name, each with the reason.
 
-    Two loads at their caps have the ratio of these. Where one alone is, the ratio is a bound, which may show on one
-    side that the relation is broken, or kept.
+    Two loads at their caps have the ratio of these. Where a single load is at its cap, the ratio is a bound, which may
+    show on one side that the relation is broken, or kept.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     hidden = {}
@@ -278,8 +278,8 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
     return hidden
 
 
-def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
-    """Why no source of this target has the relation's metric; empty where one has."""
+def no_source(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
+    """Why no source of this target has the relation's metric; empty where a source has it."""
     name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
     prefix = next((prefix for prefix in FIGURES if name.startswith(prefix)), "")
     known = any(r.usage_unavailable or any(key.startswith(prefix) for key in r.metrics) for r in rounds)

@@ -97,7 +97,7 @@ class ChangeCase(UnitsCase):
 
     @cached_property
     def lead(self) -> ClaimCase:
-        """The claim that decides: the worst, of several the one that is farthest from an answer."""
+        """The claim that decides: the worst, of several the farthest from an answer."""
         return min(self.tested, key=lambda tested: (severity(tested.ruling.verdict), -_more_units(tested)))
 
     @cached_property
@@ -190,7 +190,7 @@ def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUn
 
 
 def _more_units(tested: ClaimCase) -> float:
-    """How many times as many units an answer takes; 0 where there is one."""
+    """How many times as many units an answer takes; 0 where there is an answer."""
     if tested.ruling.verdict is not Verdict.INCONCLUSIVE or tested.estimate is None:
         return 0.0
     return units_needed(tested.estimate) / tested.estimate.units

@@ -1,4 +1,4 @@
-"""The claim of a threshold: the rounds of one metric keep its limit, in spite of all doubts. Pure."""
+"""The claim of a threshold: the rounds of a metric keep its limit, in spite of all doubts. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ spread 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times 
 
 
 def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
-    """Judge the rounds' `values` of one metric by its threshold; one `published` is of another machine.
+    """Judge the rounds' `values` of a metric by its threshold; a `published` threshold is of another machine.
 
     REGRESSED: see :func:`is_red`; where rounds get better by more than the limit's distance, because brokers still warm
     up, only if the last round grown once more is beyond it too. PASS: the centre keeps the limit by at least its error,
@@ -37,8 +37,8 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     far off on the good side (where less is better: the baseline over the figure), but not TOO_GOOD times as far, unless
     another machine was measured. All else, NaN too, is INCONCLUSIVE.
     """
-    sign, found = threshold.metric.sign, centre_of(values)
-    middle, worst_end = found.middle, found.interval[0 if sign > 0 else 1]
+    sign, centre = threshold.metric.sign, centre_of(values)
+    middle, worst_end = centre.middle, centre.interval[0 if sign > 0 else 1]
     better_limit = threshold.baseline * (1 + threshold.reach) ** sign
     beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
     gain = sign * (middle / threshold.baseline - 1)
@@ -47,9 +47,9 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
     if is_red(values, threshold):
         verdict = Verdict.REGRESSED
-    elif not found.error <= COARSE * threshold.reach * middle:
+    elif not centre.error <= COARSE * threshold.reach * middle:
         reason = "the rounds spread too wide for the limit's distance"
-    elif not found.keeps(threshold.limit, sign):
+    elif not centre.keeps(threshold.limit, sign):
         reason = "the limit lies within the error of the centre"
     elif not gain >= -threshold.tolerance:
         reason = (
@@ -72,7 +72,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
         metric=threshold.metric.name,
         measured=middle,
         spread=spread(values),
-        interval=found.interval,
+        interval=centre.interval,
         limit=threshold.limit,
         baseline=threshold.baseline,
         tolerance=threshold.tolerance,
@@ -95,7 +95,7 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
 
 
 def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
-    """Judge the rounds of one metric by its threshold, with all doubts about them.
+    """Judge the rounds of a metric by its threshold, with all doubts about them.
 
     A metric that is flawed or missing in some rounds is INVALID (INCONCLUSIVE where no source had it), unless the
     rounds that have it are red without what their flaws explain, or a latency is green with all that late sends added.
@@ -108,7 +108,7 @@ def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
         return lacking
     judged = judge_threshold(values, threshold, published=case.published)
     is_loss = judged.verdict is Verdict.REGRESSED
-    rate = (one for one in rate_doubts(threshold, measurement.scenario.load) if is_loss or one.factor == 1)
+    rate = (doubt for doubt in rate_doubts(threshold, measurement.scenario.load) if is_loss or doubt.factor == 1)
     common = (*case.doubts, *warming_doubts(measurement, metric), *rate)
     if is_loss:
         others = (*common, *(doubt for of_round in case.machine.values() for doubt in of_round))
@@ -117,10 +117,10 @@ def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
     # What late sends added is in the figures: green with it is green.
     if kept_so := judged.verdict.green and only_sent_late(measurement, metric.name):
         doubts = [[doubt for doubt in of_round if doubt.kind != SENT_LATE] for of_round in doubts]
-    found = settled(judged, metric.sign, values, doubts, red)
-    if lacking and kept_so and found.verdict.green:
-        return replace(found, reason=f"{KEPT_SO}: {lacking.reason}")
-    return lacking if lacking and found.verdict is not Verdict.REGRESSED else found
+    final = settled(judged, metric.sign, values, doubts, red)
+    if lacking and kept_so and final.verdict.green:
+        return replace(final, reason=f"{KEPT_SO}: {lacking.reason}")
+    return lacking if lacking and final.verdict is not Verdict.REGRESSED else final
 
 
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:
@@ -163,7 +163,7 @@ def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgeme
     """Every required metric of a scenario has a threshold; a table of published figures need not."""
     if case.published and case.thresholds:
         return []
-    known = {one.metric for one in judged}
+    known = {judgement.metric for judgement in judged}
     blind = all(r.untold.get("CPU") == NO_USAGE for r in case.measurement.rounds)  # so no run could be a baseline of it
     return [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")

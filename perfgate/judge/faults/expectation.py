@@ -1,7 +1,7 @@
 """Expected outages, by the brokers' own settings. Pure.
 
-A silent broker is fenced when its session ends: broker.session.timeout.ms after its last heartbeat, of which there is
-one every broker.heartbeat.interval.ms; controllers notice up to an eighth of the time-out later. A Pulsar broker's
+A silent broker is fenced when its session ends: broker.session.timeout.ms after its last heartbeat, which it sends
+every broker.heartbeat.interval.ms; controllers notice up to an eighth of the time-out later. A Pulsar broker's
 session is metadataStoreSessionTimeoutMillis, with a sign of life at ZooKeeper every third of it.
 """
 

@@ -1,4 +1,4 @@
-"""Figures of rounds with a fault: those that count, and what doubts about the load leave of a red one. Pure."""
+"""Figures of rounds with a fault: those that count, and what doubts about the load leave of a red figure. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perfgate.judge.doubts import without_explained
 from perfgate.judge.phrases import joined
-from perfgate.model import METRICS, TOLD_S, Judgement, Measurement, Round, Verdict
+from perfgate.model import METRICS, NEGLIGIBLE_GAP_S, Judgement, Measurement, Round, Verdict
 from perfgate.model.faults import LATE
 from perfgate.model.flaw import Doubt, explained
 
@@ -17,13 +17,13 @@ OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.m
 GAPS = (OUTAGE, RECEIVING, OTHERS)
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
-"""Times until something is as before: a round without one never got there. Other figures may be missing for any
+"""Times until something is as before: a round without such a time never got there. Other figures may be missing for any
 reason."""
 RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
 LONGEST_PAUSE_S = 2.0
 """Longer gaps before a fault are stalls of the brokers: a busy machine pauses a load for 0.5 s, rarely 1.5."""
 PAUSE_FACTOR = 5.0
-"""The longest gap without a fault exceeds its p99 several times over: an outage below this many may be one."""
+"""The longest gap without a fault exceeds its p99 several times over: an outage below this many p99 may be a gap."""
 
 Rule = Callable[[Sequence[float]], Judgement]
 """Judges the figures of the rounds that count; infinity is a time that never ended."""
@@ -56,7 +56,7 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     """The judgement by the rule of the rounds that count, as far as doubts leave it.
 
     REGRESSED stays where the rule says so without what doubts explain; else flaws of any round make it INVALID. A late
-    load explains only a red outage, and makes one doubtful that keeps its limit by less than the load paused.
+    load explains only a red outage, and casts doubt on an outage that keeps its limit by less than the load paused.
     """
     by_round = figures(measurement, metric)
     values, doubts = [value for value, _ in by_round], [of_round for _, of_round in by_round]
@@ -82,7 +82,7 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
 def resolution_s(measurement: Measurement) -> float:
     """The resolution of an outage, in s: the p99 of the load's own gaps; 0 when those are negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
-    return longest if longest > TOLD_S else 0.0
+    return longest if longest > NEGLIGIBLE_GAP_S else 0.0
 
 
 def _within(judged: Judgement, pauses_s: float) -> bool:
@@ -97,7 +97,7 @@ def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
     if metric not in GAPS:
         return ()
     doubts = []
-    if (pauses_s := min(r.metrics.get(RESOLUTION, 0.0), LONGEST_PAUSE_S)) > TOLD_S:
+    if (pauses_s := min(r.metrics.get(RESOLUTION, 0.0), LONGEST_PAUSE_S)) > NEGLIGIBLE_GAP_S:
         offset_s = value if value < PAUSE_FACTOR * pauses_s else pauses_s
         doubts.append(Doubt(kind=LATE, whose="load", text=_paused(pauses_s), offset=offset_s))
     if (late_s := r.metrics.get(LATE_SENDS, 0.0)) > 0:

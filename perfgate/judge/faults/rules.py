@@ -74,7 +74,7 @@ LINE_S = 30.0
 
 
 def durability_of(scenario: Scenario) -> Durability:
-    """The durability that the producer's settings promise for the loss of one broker."""
+    """The durability that the producer's settings promise for the loss of a broker."""
     if not is_promised(scenario):
         return "losses allowed"
     return "nothing lost, duplicated or reordered" if is_idempotent(scenario) else "nothing lost"
@@ -203,8 +203,8 @@ def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | N
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
     """Judge the median of the rounds that count by the threshold; too many rounds beyond it are in doubt.
 
-    One outage is enough, where the settings do not explain it. A time that never ended is beyond every limit; one such
-    round of several may be chance.
+    A single outage is enough, where the settings do not explain it. A time that never ended is beyond every limit; a
+    single such round of several may be chance.
     """
     name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
     predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
@@ -281,8 +281,8 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
 def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
     """A judgement when sends failed since the fault although the scenario's settings promise to lose none.
 
-    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, or
-    with one if sends were tried LONG times as long as service should take to be back: a slow machine explains neither.
+    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, or by
+    time-outs if sends were tried LONG times as long as service should take to be back: a slow machine explains neither.
     INCONCLUSIVE where fewer did.
     """
     if durability_of(scenario) == "losses allowed":
@@ -321,7 +321,7 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement, expected: Expect
         reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
         reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
         judged.append(Judgement(verdict=verdict, metric=metric, reason=reason))
-    return sorted(judged, key=lambda one: severity(one.verdict))[:1]
+    return sorted(judged, key=lambda judgement: severity(judgement.verdict))[:1]
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
@@ -365,7 +365,7 @@ def _elected_in_time(r: Round) -> bool:
 
 
 def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """The growth figures of a long load that have no source, and why: not one that failed this time."""
+    """The growth figures of a long load that have no source, and why: not a source that failed this time."""
     if not scenario.fault.about.harmless:
         return {}
     reasons = {}

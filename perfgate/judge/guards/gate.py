@@ -14,7 +14,7 @@ from perfgate.model import Judgement, Verdict
 
 @guard(-90, FaultCase)
 def records_were_lost(case: FaultCase, _: Ruling) -> Ruling | None:
-    """A round that does not count takes back no lost record of another one."""
+    """A round that does not count takes back no lost record of another round."""
     reasons = invalid_reasons(case.whole)
     if not reasons or not (lost := damage(case.fault, case.whole)):
         return None
@@ -49,7 +49,7 @@ def figures_are_not_settled(case: PlainCase, ruling: Ruling) -> Ruling | None:
 
 @guard(-60, RatioCase)
 def a_side_was_not_valid(case: RatioCase, _: Ruling) -> Ruling | None:
-    """INVALID where one of the two measurements is, or the metric of one is flawed and that may decide."""
+    """INVALID where either measurement is, or the metric of either is flawed and that may decide."""
     reasons = [f"{m.scenario.name}: {reason.splitlines()[0]}" for m in case.both for reason in invalid_reasons(m)]
     if not reasons and not case.kept_however_late:
         reasons = [*flaws_by_arm(((m.scenario.name, m) for m in case.both), [case.metric])]

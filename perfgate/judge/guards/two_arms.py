@@ -1,4 +1,4 @@
-"""Guards of comparisons: of all claims about one, and of each, in their order. Pure."""
+"""Guards of comparisons: of all claims about a comparison, and of each claim, in their order. Pure."""
 
 from __future__ import annotations
 

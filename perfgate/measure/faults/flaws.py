@@ -13,7 +13,7 @@ from perfgate.measure.faults.history import Written
 from perfgate.measure.faults.outage import Times, in_spite_of_s
 from perfgate.measure.faults.reading import MISSED, first_group, kept_s
 from perfgate.measure.flaw import of_brokers
-from perfgate.model import TOLD_S, FaultScenario, record_lock_s
+from perfgate.model import NEGLIGIBLE_GAP_S, FaultScenario, record_lock_s
 from perfgate.model.delivery import ERROR_CODES, is_promised
 from perfgate.model.faults import LATE, RETRIES, but_outages
 from perfgate.model.flaw import Doubt, Flaw
@@ -70,7 +70,7 @@ def held_back(rows: Rows, due: Times) -> Times:
 def in_spite_of_late_s(written: Written, served: Mapping[int, Times]) -> float:
     """Return the longest outage of a partition, less what late sends explain."""
     sends, late = lateness(written)
-    here, fault, end = late > TOLD_S, written.fault, written.end
+    here, fault, end = late > NEGLIGIBLE_GAP_S, written.fault, written.end
     return max(in_spite_of_s(times, sends["at"][here], late[here], fault, end) for times in served.values())
 
 
@@ -88,7 +88,7 @@ def late_before(late_s: float) -> tuple[Doubt, ...]:
 def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> list[Doubt]:
     """Return which phases' latencies a late generator made longer, each with by how much."""
     late = schedule_delay_s(written)
-    if late <= TOLD_S:
+    if late <= NEGLIGIBLE_GAP_S:
         return []
     text = f"sent late: p99 of the schedule delay before the fault is {late:.3f} s"
     kinds = [f"latency_{phase}_ms" for phase in PHASES]
@@ -102,7 +102,7 @@ def brokers_served_too_little(written: Written) -> bool:
     If so, the brokers are to blame that it was not served as often.
     """
     sends, late = lateness(written)
-    before = (sends["at"] >= written.begin) & (sends["at"] < written.fault) & (late <= TOLD_S)
+    before = (sends["at"] >= written.begin) & (sends["at"] < written.fault) & (late <= NEGLIGIBLE_GAP_S)
     known = sends["partition"][before]
     counts = np.bincount(known[known >= 0], weights=sends["count"][before][known >= 0], minlength=written.partitions)
     return bool((counts >= FEWEST_SENT).all())

@@ -10,7 +10,7 @@ import pytest
 from perfgate.catalogue.bases import END_TO_END, OVERLOAD
 from perfgate.catalogue.kafka import FAMILIES
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.scenario_case import judge_scenario, tells_nothing
+from perfgate.judge.scenario_case import judge_scenario, shows_nothing
 from perfgate.model import Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.catalogue import family
 from perfgate.model.errors import ConfigurationError
@@ -86,8 +86,8 @@ def test_a_rate_beyond_an_unknown_machine_is_a_figure(probes: bool, held: Any, v
     row = replace(found.scenario, load=Load(kind="paced", rate=10_000, probes=probes))
     short = replace(found, scenario=row, rounds=tuple(replace(r, not_sustained=SHORT) for r in found.rounds))
     assert judge_scenario(short, held).verdict is verdict
-    assert bool(tells_nothing(short)) is probes, "no relation of it says anything"
-    assert not tells_nothing(replace(short, rounds=found.rounds))
+    assert bool(shows_nothing(short)) is probes, "no relation of it says anything"
+    assert not shows_nothing(replace(short, rounds=found.rounds))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_overload_that_was_none_says_nothing(shares: tuple[float, ...], silen
         for one, share in zip(found.rounds, shares or (0.0, 0.0), strict=True)
     )
     over = replace(found, scenario=replace(found.scenario, load=load), rounds=rounds)
-    assert ("no record timed out" in tells_nothing(over)) is silent
+    assert ("no record timed out" in shows_nothing(over)) is silent
 
 
 def measured_apart(tmp_path: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.judge.claims.relation import hidden_by_caps, judge_relation, never_told
+from perfgate.judge.claims.relation import hidden_by_caps, judge_relation, no_source
 from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
@@ -126,8 +126,8 @@ def test_what_a_target_never_tells_is_not_held(metrics: dict[str, float], untold
     one = measurement([900.0, 910.0], "fast")
     rounds = tuple(replace(r, metrics={"records_per_s": 900.0, **metrics}, untold=untold) for r in one.rounds)
     held = {name: replace(one, rounds=rounds) for name in ("fast", "slow")}
-    assert never_told(relation(1.0, "broker_network_in_bytes_per_record"), held) == words
-    assert never_told(relation(1.0), held) == "", "a rate is the clients' to tell"
+    assert no_source(relation(1.0, "broker_network_in_bytes_per_record"), held) == words
+    assert no_source(relation(1.0), held) == "", "a rate is the clients' to tell"
 
 
 def test_a_run_says_which_relations_its_caps_hide(tmp_path: Path) -> None:

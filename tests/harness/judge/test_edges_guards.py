@@ -246,5 +246,5 @@ def test_rounds_far_beyond_a_limit_scatter_no_farther_than_twice_its_distance(
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (5, 0), (6, 6), (1, 6)])
 def test_a_session_without_tests_of_its_own_is_a_whole_one(status: int, code: int) -> None:
-    green = Judged(name="a", found=Verdict.PASS, test=TestEnd.PASSED)
+    green = Judged(name="a", result=Verdict.PASS, test=TestEnd.PASSED)
     assert ending(RunEnd(judged=(green,), status=status)).code == code

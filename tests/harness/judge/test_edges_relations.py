@@ -14,7 +14,7 @@ from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.gate_stop import GateStopRule
 from perfgate.judge.outliers import differing_hosts, differing_partitions
 from perfgate.judge.rounds import since_the_start
-from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, tells_nothing
+from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, shows_nothing
 from perfgate.judge.statistics import error_factor
 from perfgate.model import (
     Consumers,
@@ -309,8 +309,8 @@ def probing(short: int, of_rounds: int = 4, load: Load = PROBES) -> Measurement:
 
 @pytest.mark.parametrize(("short", "nothing"), [(3, False), (4, True)])
 def test_a_probe_tells_nothing_where_no_round_took_it(short: int, nothing: bool) -> None:
-    assert bool(tells_nothing(probing(short))) is nothing
-    assert not tells_nothing(probing(4, load=Load(kind="paced", rate=1000.0)))
+    assert bool(shows_nothing(probing(short))) is nothing
+    assert not shows_nothing(probing(4, load=Load(kind="paced", rate=1000.0)))
 
 
 @pytest.mark.parametrize(

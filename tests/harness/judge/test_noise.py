@@ -16,8 +16,8 @@ from perfgate.judge.limits import (
     FACTORS,
     FALSE_RED,
     LARGEST_FACTOR,
-    METRICS_PER_ROW,
-    ROWS,
+    METRICS_PER_SCENARIO,
+    SCENARIOS,
     computed_factor,
     false_red,
     noise_factor,
@@ -55,7 +55,7 @@ def test_one_look_is_red_by_chance_as_rarely_as_two(runs: int) -> None:
     factor = noise_factor(runs, looks=1)
     assert factor == pytest.approx(computed_factor(runs, looks=1), rel=1e-9)
     chance = special.stdtr(runs - 1, -factor / np.sqrt(1 + 1 / runs))
-    assert chance == pytest.approx(FALSE_RED / (ROWS * METRICS_PER_ROW), rel=1e-3)
+    assert chance == pytest.approx(FALSE_RED / (SCENARIOS * METRICS_PER_SCENARIO), rel=1e-3)
     assert reach_of(0.10, 0.05, runs, looks=1) == factor * 0.05
 
 
@@ -71,16 +71,16 @@ def test_one_look_at_nights_that_are_drawn_is_hardly_ever_red() -> None:
 def night(rows: int, runs: int) -> float:
     """Return the chance of any false red in a night of so many scenarios, by the factor that is in use."""
     one = false_red(noise_factor(runs), runs)
-    return 1 - (1 - one) ** (rows * METRICS_PER_ROW)
+    return 1 - (1 - one) ** (rows * METRICS_PER_SCENARIO)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(5, 60))
 def test_the_factor_keeps_the_chance_for_all_rows_of_a_night(runs: int) -> None:
-    assert night(ROWS, runs) <= FALSE_RED
-    assert night(ROWS, runs) == pytest.approx(FALSE_RED, rel=0.05)
-    assert night(5, runs) < night(ROWS, runs)
-    assert false_red(noise_factor(runs), runs) * ROWS * METRICS_PER_ROW == pytest.approx(FALSE_RED)
+    assert night(SCENARIOS, runs) <= FALSE_RED
+    assert night(SCENARIOS, runs) == pytest.approx(FALSE_RED, rel=0.05)
+    assert night(5, runs) < night(SCENARIOS, runs)
+    assert false_red(noise_factor(runs), runs) * SCENARIOS * METRICS_PER_SCENARIO == pytest.approx(FALSE_RED)
 
 
 def test_more_runs_allow_a_narrower_limit_and_the_tolerance_stays_the_least() -> None:

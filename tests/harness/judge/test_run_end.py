@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.run_end import (
-    Found,
     Judged,
+    Result,
     RunEnd,
     TestEnd,
     UndecidedPolicy,
@@ -26,9 +26,9 @@ test_end_of.__test__ = False  # type: ignore[attr-defined]  # it is no test
 PASS, FAIL = undecided_policy("pass"), undecided_policy("fail")
 
 
-def judged(found: Found, test: TestEnd | None = None, policy: UndecidedPolicy = UndecidedPolicy()) -> Judged:  # noqa: B008
+def judged(found: Result, test: TestEnd | None = None, policy: UndecidedPolicy = UndecidedPolicy()) -> Judged:  # noqa: B008
     """Return an outcome whose test ended as it says, or so."""
-    return Judged(name="a", found=found, test=test or test_end_of(found, policy, missing_is_red=False))
+    return Judged(name="a", result=found, test=test or test_end_of(found, policy, missing_is_red=False))
 
 
 GREEN, RED, UNSURE = judged(Verdict.PASS), judged(Verdict.REGRESSED), judged(Verdict.INCONCLUSIVE)
@@ -132,7 +132,7 @@ def test_a_wrong_policy_names_the_legal_ones(text: str) -> None:
 
 FOUND = st.sampled_from([*Verdict, *Effect])
 NAMES = st.sampled_from("abc")
-JUDGED = st.builds(Judged, name=NAMES, found=FOUND, test=st.sampled_from(TestEnd))
+JUDGED = st.builds(Judged, name=NAMES, result=FOUND, test=st.sampled_from(TestEnd))
 WORDS = st.sampled_from(["", "why"])
 POLICY = st.sampled_from(["", "pass", "fail", "fail-after:1", "fail-after:3"]).map(
     lambda text: undecided_policy(text) if text else UndecidedPolicy()
@@ -157,22 +157,22 @@ RUN_END = st.builds(
 
 
 def as_it_says(end: RunEnd) -> bool:
-    return all(one.test is test_end_of(one.found, end.policy, missing_is_red=end.missing_is_red) for one in end.judged)
+    return all(one.test is test_end_of(one.result, end.policy, missing_is_red=end.missing_is_red) for one in end.judged)
 
 
 @given(end=RUN_END)
 def test_green_needs_all_of_it(end: RunEnd) -> None:
     if ending(end).code != ExitCode.GREEN:
         return
-    assert not any(one.found.red for one in end.judged)
+    assert not any(one.result.red for one in end.judged)
     assert as_it_says(end)
     facts = (end.left_behind, end.unhealthy, end.broken_beside, end.errors, end.lacking, end.unfinished)
     assert not any(facts)
     assert end.recorded
     assert end.reports_sound
-    assert any(one.found is not Verdict.MISSING for one in end.judged)
-    assert not any(is_undecided(one.found) for one in end.judged) or end.policy.passes
-    assert not (end.by_reference and any(one.found is Verdict.MISSING for one in end.judged))
+    assert any(one.result is not Verdict.MISSING for one in end.judged)
+    assert not any(is_undecided(one.result) for one in end.judged) or end.policy.passes
+    assert not (end.by_reference and any(one.result is Verdict.MISSING for one in end.judged))
 
 
 @given(end=RUN_END)
@@ -180,22 +180,22 @@ def test_red_needs_something_red(end: RunEnd) -> None:
     """Never for a machine that was the limit alone, unless --undecided asks for it."""
     if ending(end).code != ExitCode.RED or end.policy.fails or end.policy.fails_after:
         return
-    red = any(one.found.red or (one.found is Verdict.MISSING and end.missing_is_red) for one in end.judged)
+    red = any(one.result.red or (one.result is Verdict.MISSING and end.missing_is_red) for one in end.judged)
     assert red or end.broken_beside
 
 
 @given(end=RUN_END)
 def test_a_red_outcome_is_red_whatever_else_there_is(end: RunEnd) -> None:
-    if any(one.found.red for one in end.judged):
+    if any(one.result.red for one in end.judged):
         ended_otherwise = end.status in (2, 4)
         assert ending(end).code == ExitCode.RED or end.left_behind or ended_otherwise
         assert ending(end).code != ExitCode.GREEN
 
 
 @given(end=RUN_END, found=FOUND)
-def test_an_outcome_more_never_makes_it_greener(end: RunEnd, found: Found) -> None:
+def test_an_outcome_more_never_makes_it_greener(end: RunEnd, found: Result) -> None:
     """Where something was judged already: of nothing at all nothing is known."""
-    if all(one.found is Verdict.MISSING for one in end.judged):
+    if all(one.result is Verdict.MISSING for one in end.judged):
         return
     order = (
         ExitCode.GREEN,
