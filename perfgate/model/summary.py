@@ -18,7 +18,7 @@ def centre(values: Sequence[float]) -> float:
     A value makes a pair with itself too. Of normal values its variance is 1.05 times that of their mean; a median's is
     1.57 times. More than 29 % of many values must be wrong before it can be anything (Hodges and Lehmann 1963).
     """
-    return statistics.median((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
+    return statistics.median((value + other) / 2 for value, other in combinations_with_replacement(values, 2))
 
 
 def metric_value(measurement: Measurement, name: str) -> float | None:
@@ -36,10 +36,10 @@ def metric_value(measurement: Measurement, name: str) -> float | None:
     return statistics.median(values) if measurement.scenario.has_fault else centre(values)
 
 
-def untold(measurement: Measurement) -> dict[str, tuple[str, ...]]:
+def unknown_figures(measurement: Measurement) -> dict[str, tuple[str, ...]]:
     """Return the figures of the brokers that are missing in a round or more, by the reason."""
-    found: dict[str, dict[str, None]] = {}
-    for one in measurement.rounds:
-        for figure, why in one.untold.items():
-            found.setdefault(why, {})[figure] = None
-    return {why: tuple(figures) for why, figures in found.items()}
+    by_reason: dict[str, dict[str, None]] = {}
+    for r in measurement.rounds:
+        for figure, why in r.untold.items():
+            by_reason.setdefault(why, {})[figure] = None
+    return {why: tuple(figures) for why, figures in by_reason.items()}

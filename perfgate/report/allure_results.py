@@ -34,7 +34,7 @@ from perfgate.model import (
 )
 from perfgate.model.judged import ExitCode
 from perfgate.model.secret import redacted
-from perfgate.model.summary import metric_value, untold
+from perfgate.model.summary import metric_value, unknown_figures
 from perfgate.model.system import SYSTEM_NAMES, System, system_of
 from perfgate.report.exports import rounds_csv
 from perfgate.report.figures import KEPT, PUBLISHED_COLUMNS, or_dash, published_rows, with_unit
@@ -77,7 +77,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     figures = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
     figures += [
         (f"{figure} of the brokers", "unavailable", "", why)
-        for why, lacking in untold(measurement).items()
+        for why, lacking in unknown_figures(measurement).items()
         for figure in lacking
     ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
@@ -240,12 +240,12 @@ def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) 
 
 def attached_pictures(folder: Path) -> dict[str, bytes]:
     """Return the pictures that tests have attached, by file name; the run's folder gets the same."""
-    found: dict[str, bytes] = {}
+    by_name: dict[str, bytes] = {}
     for path in folder.glob("*-result.json"):
         for attached in json.loads(path.read_text()).get("attachments", ()):
             if attached["name"].endswith((".svg", ".png")):
-                found[attached["name"]] = (folder / attached["source"]).read_bytes()
-    return found
+                by_name[attached["name"]] = (folder / attached["source"]).read_bytes()
+    return by_name
 
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
@@ -256,7 +256,7 @@ def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
 
 
 def status_of(document: Mapping[str, Any]) -> Status:
-    """Return how the run as a whole ends as a test: passed if plain green, skipped if green otherwise, else failed."""
+    """Return the status of the run's own test: passed if plain green, skipped if green otherwise, else failed."""
     if document["exit_code"] != ExitCode.GREEN:
         return "failed"
     return "passed" if word_of(document) == WORDS[ExitCode.GREEN] else "skipped"

@@ -41,9 +41,9 @@ scales that far was not measured."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """Figures of one scenario of a run, on a cluster of `brokers`.
+    """Figures of a scenario, measured on a cluster of `brokers`.
 
-    `knee_records_per_s`: of all brokers together; `cpu_us_per_record`: of all brokers, for one acknowledged record.
+    `knee_records_per_s`: of all brokers together; `cpu_us_per_record`: of all brokers, for each acknowledged record.
     """
 
     knee_records_per_s: float
@@ -75,7 +75,7 @@ class Wanted:
 class Sheet:
     """What the load needs. Bytes are decimal; `*_brokers` are what each limit alone asks for, None: not known.
 
-    `brokers` is one more than the largest of them, so that one may be down. `reach`: those needed over those measured.
+    `brokers`: the largest of them and one, so that a broker may be down. `reach`: those needed over those measured.
     """
 
     disk_bytes: float
@@ -177,7 +177,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
 
 
 def _flawed(entry: Mapping[str, Any]) -> str:
-    """Return why the knee of some round is not the brokers'; empty when all are."""
+    """The reason why the knee of some round is not the brokers'; empty when all are."""
     return next((flaw["text"] for r in entry["rounds"] for flaw in r["flaws"] if KNEE in flaw["metrics"]), "")
 
 

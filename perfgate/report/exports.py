@@ -115,7 +115,7 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
     for entry in document["scenarios"]:
         of_pulsar = [*_kept(measurements[entry["name"]].scenario).values()]
         factor = " ".join(f"{name}={value}" for name, value in entry["factor"].items())
-        judged = {one["metric"]: one for one in entry["judgements"]}
+        judged = {judgement["metric"]: judgement for judgement in entry["judgements"]}
         for metric, value in valid_figures(measurements[entry["name"]]).items():
             figure = entry["metrics"][metric]
             texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
@@ -127,7 +127,7 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run was made with and of, by the names of metrics.csv's last columns."""
+    """Return the facts of a run, by the names of metrics.csv's last columns."""
     target, environment = document["target"], document["environment"]
     return {
         "target": str(target.get("name")),
@@ -146,7 +146,7 @@ KEPT = ("quorums", "durability")
 
 
 def _kept(scenario: Scenario) -> dict[str, str]:
-    """Return what stands in KEPT; nothing for Kafka."""
+    """Return the values of KEPT by name; none for Kafka."""
     durability = scenario.cluster.durability
     return dict(zip(KEPT, (scenario.topic.quorums, durability), strict=True)) if durability else {}
 
@@ -158,7 +158,7 @@ def text_cell(text: str) -> str:
 
 
 def rounds_csv(measurement: Measurement) -> str:
-    """Return a line for each round and metric of one scenario."""
+    """Return a line for each round and metric of a scenario."""
     rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
     return "\n".join(["round,metric,value", *rows]) + "\n"
 
@@ -248,7 +248,7 @@ class Exported:
 
 
 def exported(metric: str) -> Exported:
-    """Return how a metric stands there.
+    """Return a metric's name, labels, unit and factor in metrics.prom.
 
     latency_ms.p99: kafka_perf_gate_latency_seconds{quantile="0.99"}, values multiplied by 0.001; the largest is the
     quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Of a load beside a scenario's:
@@ -261,7 +261,7 @@ def exported(metric: str) -> Exported:
     endings, unit, factor = UNITS.get(info.unit, ((info.unit,), info.unit, 1.0))
     stem, _, part = metric.partition(".")
     timed = f"{stem}.p99" in METRICS
-    ending = next((one for one in endings if stem == one or stem.endswith(f"_{one}")), "")
+    ending = next((end for end in endings if stem == end or stem.endswith(f"_{end}")), "")
     stem = stem.removesuffix(ending).rstrip("_")
     labels = {}
     if timed and part in QUANTILES:
@@ -283,26 +283,24 @@ def _figures(
 ) -> list[_Family]:
     """Return a family for each metric, and those of its baseline and its limit where it is judged."""
     families: dict[str, _Family] = {}
-    judged = {(entry["name"], one["metric"]): one for entry in document["scenarios"] for one in entry["judgements"]}
+    judged = {(entry["name"], j["metric"]): j for entry in document["scenarios"] for j in entry["judgements"]}
     for name, measurement in measurements.items():
         scenario = measurement.scenario
         labels = {"scenario": name, "family": scenario.families[0], **_kept(scenario), **common}
         for metric, value in valid_figures(measurement).items():
-            as_there, held = exported(metric), judged.get((name, metric), {})
-            for what, one in (("", value), ("baseline", held.get("baseline")), ("limit", held.get("limit"))):
-                if one is not None:
-                    known = as_there.named(what)
+            shape, held = exported(metric), judged.get((name, metric), {})
+            for what, figure in (("", value), ("baseline", held.get("baseline")), ("limit", held.get("limit"))):
+                if figure is not None:
                     label = f"{_words(metric)}, {what}" if what else _words(metric)
                     text = f"{label[:1].upper()}{label[1:]}."
-                    made = _Family(name=known, help=text, unit=as_there.unit, kind=as_there.kind)
-                    families.setdefault(known, made).samples.append(
-                        ({**labels, **as_there.labels}, one * as_there.factor)
-                    )
+                    family = _Family(name=shape.named(what), help=text, unit=shape.unit, kind=shape.kind)
+                    samples = families.setdefault(family.name, family).samples
+                    samples.append(({**labels, **shape.labels}, figure * shape.factor))
     return sorted(families.values(), key=lambda family: family.name)
 
 
 def _words(metric: str) -> str:
-    """Return what a metric's family is, without the name of one quantile or aggregate."""
+    """Return the words for a metric's family, without the name of a quantile or aggregate."""
     load, metric = part_of(metric)
     if load:
         return f"{_words(metric)}, of a load beside the scenario's"

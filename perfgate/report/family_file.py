@@ -201,14 +201,14 @@ def workload_text(family: Family, file: str, notes: tuple[str, ...]) -> str:
 
 def _stated(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a dataclass that differ from their defaults; of a load its kind always."""
-    for one in fields(value):
-        here = getattr(value, one.name)
-        if here != _default(one) or (isinstance(value, Load) and one.name == "kind"):
-            yield one.name, here
+    for field in fields(value):
+        here = getattr(value, field.name)
+        if here != _default(field) or (isinstance(value, Load) and field.name == "kind"):
+            yield field.name, here
 
 
-def _default(one: Field[Any]) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def _names(value: Any) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _is_settings(value: tuple[Any, ...]) -> bool:
-    return bool(value) and all(isinstance(one, tuple) and [*map(type, one)] == [str, str] for one in value)
+    return bool(value) and all(isinstance(item, tuple) and [*map(type, item)] == [str, str] for item in value)
 
 
 def _code(value: Any, indent: str) -> str:

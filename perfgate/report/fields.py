@@ -1,4 +1,4 @@
-"""Fields of scenarios for a list, by the paths that change them: all of one, or columns of those that differ."""
+"""Fields of scenarios for a list, by the paths that change them: all of a scenario, or columns of those that differ."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ MOST_NAMED = 8
 
 def fields_of(scenario: Scenario) -> dict[str, str]:
     """Return the values of a scenario's fields that state something, as text, by the paths that change them."""
-    found = {path: value for path, value in _flat("", scenario) if path.partition(".")[0] not in APART}
-    return {path: value for path, value in found.items() if value not in ("", "()")}
+    values = {path: value for path, value in _flat("", scenario) if path.partition(".")[0] not in APART}
+    return {path: value for path, value in values.items() if value not in ("", "()")}
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
     if path in SETTINGS and isinstance(value, tuple):
-        yield from ((f"{SETTINGS[path]}.{name}", str(one)) for name, one in value)
+        yield from ((f"{SETTINGS[path]}.{name}", str(setting)) for name, setting in value)
     elif isinstance(value, Keys | Payload | Link | Sizes | Shape):
         yield _path(path), _in_short(value)
     elif is_dataclass(value):
-        for one in fields(value):
-            yield from _flat(f"{path}.{one.name}" if path else one.name, getattr(value, one.name))
+        for field in fields(value):
+            yield from _flat(f"{path}.{field.name}" if path else field.name, getattr(value, field.name))
     elif path == "beside" and isinstance(value, tuple):
         for part in value:
             yield from ((f"beside.{part.name}.{inner}", text) for inner, text in _flat("", part) if inner != "name")
@@ -87,9 +87,10 @@ def _in_short(value: object) -> str:
         low, high = value.rates
         return f"{value.kind} of {value.seconds:g} s, {number(low)} .. {number(high)}/s"
     assert is_dataclass(value)
-    given = {one.name: getattr(value, one.name) for one in fields(value) if getattr(value, one.name) != one.default}
+    given = {field.name: own for field in fields(value) if (own := getattr(value, field.name)) != field.default}
     kind = given.pop("kind", getattr(value, "kind", ""))
-    return ":".join([str(kind), *([",".join(f"{name}={_text(one)}" for name, one in given.items())] if given else [])])
+    words = ",".join(f"{name}={_text(own)}" for name, own in given.items())
+    return f"{kind}:{words}" if given else str(kind)
 
 
 def _text(value: object) -> str:
@@ -117,11 +118,11 @@ class Columns:
 
 def columns_of(scenarios: Sequence[Scenario], room: int) -> Columns:
     """Return columns of what differs between these scenarios, in `room` characters with the blanks between."""
-    found = {scenario.name: fields_of(scenario) for scenario in scenarios}
-    paths = [*HEADS, *dict.fromkeys(path for values in found.values() for path in values if path not in HEADS)]
-    heads, cells, left = list[str](), {name: list[str]() for name in found}, list[str]()
+    by_scenario = {scenario.name: fields_of(scenario) for scenario in scenarios}
+    paths = [*HEADS, *dict.fromkeys(path for values in by_scenario.values() for path in values if path not in HEADS)]
+    heads, cells, left = list[str](), {name: list[str]() for name in by_scenario}, list[str]()
     for path in paths:
-        values = {name: one.get(path, NOTHING) for name, one in found.items()}
+        values = {name: own.get(path, NOTHING) for name, own in by_scenario.items()}
         if len(set(values.values())) < 2:
             continue
         width = max(map(len, (HEADS.get(path, path), *values.values())))
@@ -132,4 +133,4 @@ def columns_of(scenarios: Sequence[Scenario], room: int) -> Columns:
         heads.append(HEADS.get(path, path).ljust(width))
         for name, value in values.items():
             cells[name].append(value.rjust(width) if value.lstrip("-")[:1].isdigit() else value.ljust(width))
-    return Columns(heads=tuple(heads), cells={name: tuple(one) for name, one in cells.items()}, left=tuple(left))
+    return Columns(heads=tuple(heads), cells={name: tuple(column) for name, column in cells.items()}, left=tuple(left))

@@ -1,4 +1,4 @@
-"""Figures for tables: cells of one, and rows of a run's scenarios, measured against the last run and the baseline."""
+"""Figures for tables: single cells, and rows of a run's scenarios, measured against the last run and the baseline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_unit(value: float | None, metric: str) -> str:
 
 
 def change_of(measured: float | None, other: float | None) -> str:
-    """Return by how much a figure is off another one; a dash where there is no such share."""
+    """Return the share by which a figure is off another, for a cell; a dash where there is none."""
     if measured is None or not other:
         return "-"
     off = measured / other - 1
@@ -52,7 +52,7 @@ def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str
 class FigureRow:
     """One scenario, of which run.json has `entry`: `cells` under HEADS, "-" where there is no such figure.
 
-    `metric`: the one that decides. `kept`: quorums and durability of Pulsar; empty for Kafka.
+    `metric`: what decides. `kept`: quorums and durability of Pulsar; empty for Kafka.
     """
 
     entry: Mapping[str, Any]

@@ -53,5 +53,5 @@ def profiles_in(thresholds: Path) -> dict[str, Profile]:
 
 
 def in_changelog() -> str:
-    """Return where besides the commit a change of thresholds is to be said; nothing where there is no changelog."""
+    """Return words that name the changelog as the place to explain new thresholds; none where there is none."""
     return ', and under "Thresholds" in CHANGELOG.md,' if Path("CHANGELOG.md").is_file() else ""

@@ -25,8 +25,8 @@ from perfgate.report.view import COLLAPSED, WORDS, Line, View, by_verdict, word_
 COMPARED = ("cpu_model", "cores", "kernel", "python")
 """Facts of the machine and the client that figures depend on."""
 TEMPLATES = Path(__file__).parent / "templates"
-RED = {one.value for one in (*Verdict, *Effect) if one.red}
-GREEN = {one.value for one in (*Verdict, *Effect) if one.green}
+RED = {result.value for result in (*Verdict, *Effect) if result.red}
+GREEN = {result.value for result in (*Verdict, *Effect) if result.green}
 FILES = (("summary.md", "summary"), ("metrics.csv", "figures (CSV)"), ("run.json", "all figures (JSON)"))
 
 
@@ -76,7 +76,7 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
 
 
 def _template() -> Template:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -84,7 +84,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return made.get_template("answers.html")
+    return environment.get_template("answers.html")
 
 
 def style() -> str:
@@ -129,8 +129,8 @@ def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]
 
 def _held(entry: Mapping[str, Any]) -> tuple[list[tuple[str, str]], Markup]:
     """Return the worst judged metric of a scenario as names and texts, and its rounds as a picture."""
-    judged = sorted(entry["judgements"], key=lambda one: place(one["verdict"]))
-    worst = next((one for one in judged if one["metric"] in entry["metrics"]), None)
+    judged = sorted(entry["judgements"], key=lambda judgement: place(judgement["verdict"]))
+    worst = next((judgement for judgement in judged if judgement["metric"] in entry["metrics"]), None)
     if worst is None:
         return [], Markup("")
     metric, baseline, limit = worst["metric"], worst["baseline"], worst["limit"]
@@ -146,12 +146,12 @@ def _spark(row: FigureRow, past: Past) -> Markup:
     if metric not in entry["metrics"]:
         return Markup("")
     former = past.values.get(entry["name"], {}).get(metric, ())
-    limit = next((one["limit"] for one in entry["judgements"] if one["metric"] == metric), None)
+    limit = next((j["limit"] for j in entry["judgements"] if j["metric"] == metric), None)
     return sparkline([*former, entry["metrics"][metric]["value"]], limit)
 
 
 def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-    """Return how the machine, the client and the release differ from those of the run before."""
+    """Return the differences of machine, client and release from the run before, a sentence each."""
     if before is None:
         return []
     names = (*COMPARED, *CLIENT_FACTS[system_of(document["target"])])

@@ -77,12 +77,12 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
             }
             for entry in document["scenarios"]
         },
-        "relations": {one["name"]: one["verdict"] for one in (*document["relations"], *document.get("ranges", ()))},
+        "relations": {e["name"]: e["verdict"] for e in (*document["relations"], *document.get("ranges", ()))},
     }
 
 
 def append(path: Path, document: Mapping[str, Any]) -> None:
-    """Add a run to the history: one line in one write, so that runs that share the file do not mix."""
+    """Add a run to the history: a line in a single write, so that runs that share the file do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_off = path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
     with path.open("a") as lines:
@@ -92,7 +92,7 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
 def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, Any]]:
     """Return the runs in the history, oldest first, without those that another run continued.
 
-    A line that cannot be read (a write cut short, a damaged byte) is left out; `note` names the first one.
+    A line that cannot be read (a write cut short, a damaged byte) is left out; `note` names the first.
     """
     entries, flaws = [], {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else [], 1):
@@ -112,8 +112,8 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
     alike, moved = _unmodified(entries, like), []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
         for metric in METRICS:
-            rows = [(str(entry["started"]), entry["rows"].get(scenario, {})) for entry in alike]
-            series = [(day, float(row[metric])) for day, row in rows if metric in row and is_sound(row)]
+            records = [(str(entry["started"]), entry["rows"].get(scenario, {})) for entry in alike]
+            series = [(day, float(kept[metric])) for day, kept in records if metric in kept and is_sound(kept)]
             moved += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
     return moved
 
@@ -142,10 +142,10 @@ def former_values(
     alike = [entry for entry in _unmodified(entries, like) if str(entry["run_id"]) < before]
     by_scenario: dict[str, dict[str, list[float]]] = {}
     for entry in alike[-latest:]:
-        for name, row in entry["rows"].items():
+        for name, kept in entry["rows"].items():
             for metric in SHOWN:
-                if metric in row and is_sound(row):
-                    by_scenario.setdefault(name, {}).setdefault(metric, []).append(float(row[metric]))
+                if metric in kept and is_sound(kept):
+                    by_scenario.setdefault(name, {}).setdefault(metric, []).append(float(kept[metric]))
     return by_scenario
 
 
@@ -163,7 +163,7 @@ def verdicts_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any
     former = []
     for entry in entries:
         if kind_of(entry) == kind_of(like) and entry["modified"] == like["modified"] and str(entry["run_id"]) < before:
-            judged = {name: row["verdict"] for name, row in entry["rows"].items()} | entry.get("relations", {})
+            judged = {name: kept["verdict"] for name, kept in entry["rows"].items()} | entry.get("relations", {})
             of = {name: verdict for name, verdict in judged.items() if verdict}
             former.append(Verdicts(run_id=str(entry["run_id"]), commit=str(entry["commit"]), of=of))
     return former
@@ -184,8 +184,8 @@ def undecided_before(former: Sequence[Verdicts]) -> dict[str, int]:
 def since(former: Sequence[Verdicts], document: Mapping[str, Any]) -> dict[str, str]:
     """Return in words since when each scenario and relation of a run.json has its verdict, of those known before."""
     judged = (*document["scenarios"], *document["relations"], *document.get("ranges", ()))
-    found = {entry["name"]: _since(former, entry["name"], entry["verdict"]) for entry in judged if entry["verdict"]}
-    return {name: words for name, words in found.items() if words}
+    texts = {entry["name"]: _since(former, entry["name"], entry["verdict"]) for entry in judged if entry["verdict"]}
+    return {name: words for name, words in texts.items() if words}
 
 
 def _since(former: Sequence[Verdicts], name: str, verdict: str) -> str:
@@ -204,9 +204,9 @@ def _since(former: Sequence[Verdicts], name: str, verdict: str) -> str:
     return f"{words}; it was {before.of[name]} in run {before.run_id} (commit {before.commit})."
 
 
-def is_sound(row: Mapping[str, Any]) -> bool:
+def is_sound(entry: Mapping[str, Any]) -> bool:
     """Whether the figures of a scenario may be used."""
-    return row["verdict"] not in UNSOUND
+    return entry["verdict"] not in UNSOUND
 
 
 def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) -> list[tuple[int, Drift]]:
@@ -281,7 +281,7 @@ def command(history: Path, prune_before: datetime | None) -> int:
 
 def _show(entries: Sequence[Mapping[str, Any]], drawn: Path) -> None:
     for entry in entries[-20:]:
-        verdicts = ", ".join(f"{name} {row['verdict']}" for name, row in entry["rows"].items())
+        verdicts = ", ".join(f"{name} {kept['verdict']}" for name, kept in entry["rows"].items())
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
     from perfgate.report.history_page import page  # which imports this module

@@ -70,7 +70,7 @@ def _sections(
 
 def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     families: dict[str, dict[str, None]] = {}
-    known = {name: row["family"] for entry in entries for name, row in entry["rows"].items() if row.get("family")}
+    known = {name: kept["family"] for entry in entries for name, kept in entry["rows"].items() if kept.get("family")}
     for entry in entries:
         for name in entry["rows"]:
             families.setdefault(known.get(name, OTHERS), {})[name] = None
@@ -88,9 +88,9 @@ def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
-    row = entry["rows"][name]
-    figures = [or_dash(row.get(metric)) for metric in SHOWN]
-    return [str(entry["run_id"]), str(row["verdict"]), *figures, str(entry["commit"])]
+    kept = entry["rows"][name]
+    figures = [or_dash(kept.get(metric)) for metric in SHOWN]
+    return [str(entry["run_id"]), str(kept["verdict"]), *figures, str(entry["commit"])]
 
 
 def _label(metric: str) -> str:
@@ -169,7 +169,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _drifts(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Drift]]:
-    """Give index and words of each change point over sound runs of the latest one's kind."""
+    """Yield index and words of each change point over sound runs of the latest run's kind."""
     alike = [
         (place, entry)
         for place, entry in enumerate(entries)

@@ -77,21 +77,21 @@ def build_report(run_dir: Path) -> Path:
     earlier = common if first else before
     start = earlier.read_bytes() if earlier.exists() else b""
     with tempfile.TemporaryDirectory(dir=run_dir) as scratch:
-        history, config, made = (Path(scratch) / name for name in ("history.jsonl", "allurerc.json", "report"))
+        history, config, built = (Path(scratch) / name for name in ("history.jsonl", "allurerc.json", "report"))
         history.write_bytes(start)
-        config.write_text(json.dumps(_config(run_dir, history, made), indent=1))
+        config.write_text(json.dumps(_config(run_dir, history, built), indent=1))
         _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
-        page = made / "index.html"
+        page = built / "index.html"
         if not page.is_file():
             raise ReportError("Allure generated no index.html")
         _finish(page)
         if (answers := run_dir / ANSWERS).exists():
-            page.replace(made / ALLURE)
-            linked = _linked(answers.read_text(encoding="utf-8"), made / "test-results.json")
+            page.replace(built / ALLURE)
+            linked = _linked(answers.read_text(encoding="utf-8"), built / "test-results.json")
             page.write_text(linked, encoding="utf-8")
         report = run_dir / "report"
         shutil.rmtree(report, ignore_errors=True)
-        made.replace(report)
+        built.replace(report)
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
@@ -107,13 +107,13 @@ def _finish(page: Path) -> None:
 def _linked(page: str, tests: Path) -> str:
     """Return the answers with each link to a scenario or relation leading to its test in Allure's page.
 
-    One without a test there leads to the page itself.
+    A link without a test there leads to the page itself.
     """
-    known = json.loads(tests.read_text(encoding="utf-8"))["byId"]
-    ids = {str(one["name"]).partition(":")[0]: name for name, one in known.items()}
+    by_id = json.loads(tests.read_text(encoding="utf-8"))["byId"]
+    ids = {str(known["name"]).partition(":")[0]: id_ for id_, known in by_id.items()}
 
-    def link(found: re.Match[str]) -> str:
-        test = ids.get(unquote(found[1]))
+    def link(match: re.Match[str]) -> str:
+        test = ids.get(unquote(match[1]))
         return f'href="{ALLURE}{f"#{test}" if test else ""}"'
 
     return LINK.sub(link, page)
@@ -165,7 +165,7 @@ def _config(run_dir: Path, history: Path, output: Path) -> dict[str, object]:
 
 
 def _document(recorded: Path) -> dict[str, Any]:
-    """Return a run.json; an empty one of a run that was killed before it wrote any. Raises ReportError."""
+    """Return a run.json; empty of a run that was killed before it wrote any. Raises ReportError."""
     if not recorded.exists():
         return {}
     try:
@@ -197,7 +197,7 @@ def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
-    """Give each figure's key, its scenario's entry, the metric's name, and its value.
+    """Yield each figure's key, its scenario's entry, the metric's name, and its value.
 
     Names are shared with Kafka's scenarios, figures are not: Pulsar's have keys of their own.
     """
@@ -239,10 +239,10 @@ def command(run: Path) -> int:
 
     RUN is its folder: results/latest if it is left out.
     """
-    return build_and_tell(run.resolve())
+    return build_and_print(run.resolve())
 
 
-def build_and_tell(run_dir: Path) -> int:
+def build_and_print(run_dir: Path) -> int:
     """Build the report of a run and print its path, or why there is none; return the exit code: 0 or 1."""
     try:
         report = build_report(run_dir)

@@ -129,7 +129,7 @@ class Run:
     """All of run.json, in the present schema."""
 
     def rounds(self) -> list[dict[str, object]]:
-        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them: one column a metric.
+        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them: a column for each metric.
 
         A metric that a round did not measure is not in its dictionary.
         """
@@ -144,16 +144,16 @@ class Run:
         return [
             {
                 **run,
-                "scenario": one.name,
-                "family": one.family,
-                "verdict": one.verdict.value if one.verdict else None,
-                "round": each.index,
-                "window_s": each.window_s,
-                "flaws": "; ".join(flaw.text for flaw in each.flaws),
-                **each.metrics,
+                "scenario": scenario.name,
+                "family": scenario.family,
+                "verdict": scenario.verdict.value if scenario.verdict else None,
+                "round": round_.index,
+                "window_s": round_.window_s,
+                "flaws": "; ".join(flaw.text for flaw in round_.flaws),
+                **round_.metrics,
             }
-            for one in self.scenarios
-            for each in one.rounds
+            for scenario in self.scenarios
+            for round_ in scenario.rounds
         ]
 
 

@@ -58,7 +58,7 @@ def _table(lines: Sequence[Line], most: int) -> list[str]:
 
 
 def cell(text: str, longest: int = LONGEST_CELL) -> str:
-    """Return any text as one table cell without markup and secrets, cut to this many characters.
+    """Return any text as a table cell without markup and secrets, cut to this many characters.
 
     A space of no width keeps a hosting site from notifying @somebody, and from linking #1.
     """
@@ -67,8 +67,8 @@ def cell(text: str, longest: int = LONGEST_CELL) -> str:
     if len(plain) > longest:
         kept = plain[: longest - 3]
         plain = (kept if plain[longest - 3] == " " else kept.rpartition(" ")[0] or kept) + "..."
-    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&$]", lambda found: "\\" + found[0], plain)
-    return re.sub("[@#]", lambda found: found[0] + NO_WIDTH, escaped)
+    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&$]", lambda match: "\\" + match[0], plain)
+    return re.sub("[@#]", lambda match: match[0] + NO_WIDTH, escaped)
 
 
 def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:

@@ -34,7 +34,7 @@ def options_for(target: str = "", tier: str = USUAL_TIER, system: System = "kafk
 
 
 def target_of(document: Mapping[str, Any], usual: str) -> str:
-    """Return --target of a recorded run; of one of real brokers its file is not known.
+    """Return --target of a recorded run; of a run on real brokers its file is not known.
 
     Empty where it can be left out: `usual` is what a command without it has.
     """
@@ -62,7 +62,7 @@ def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = 
 
 
 def recording_of(document: Mapping[str, Any], *others: str) -> str:
-    """Return the command that records thresholds from runs like this recorded one; `others` are further options."""
+    """Return the command that records thresholds from runs like a recorded run; `others` are further options."""
     target, tier, system = target_here(document), document["tier"], system_of(document["target"])
     as_there = (*driver_option(system, str(document.get("driver", ""))), *tier_options(tier))
     return baseline_command(target, str(tier["name"]), system, *as_there, *others)
@@ -82,14 +82,16 @@ def to_do_line(
     on_that_machine: bool,
     with_fault: Collection[str] = (),
 ) -> str:
-    """Return what to do now, in one line: of the worst verdict, with the command for it.
+    """Return the next step, in one line: that of the worst verdict, with the command for it.
 
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `again`: repeats the run, without a
     selection. `names`: of all scenarios that there are. `on_that_machine`: the run was recorded, perhaps elsewhere.
-    `with_fault`: names of those whose declaration says how many rounds they have.
+    `with_fault`: names of those whose declaration states their number of rounds.
     """
-    worst: list[tuple[str, Sequence[str], Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
-    worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), one) for name, one in relations.items()]
+    worst: list[tuple[str, Sequence[str], Outcome]] = [
+        (outcome.name, alone(outcome.name, names), outcome) for outcome in outcomes
+    ]
+    worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), o) for name, o in relations.items()]
     worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: severity(each[2].verdict))
     if not worst and not (outcomes or relations):
         return f"To do: nothing was held against anything: select the scenarios of a relation too, or {HELD_BY_PROFILE}"
@@ -120,7 +122,7 @@ def without_verdict(
     unfinished: str,
     undeclared: str = "",
 ) -> str:
-    """Return what to do of a run that is red or undecided without a verdict that says so; empty of all others.
+    """Return the next step after a run that is red or undecided without a verdict that shows it; empty of others.
 
     `owed`: reasons why the cluster could not be judged; `lacking`: scenarios were kept from running; `unfinished`: why
     the recorded run is not whole; `undeclared`: why a scenario that it has is not judged.
@@ -132,8 +134,8 @@ def without_verdict(
     if exit_code == ExitCode.RED:
         red = any(verdict.red or (missing_is_red and verdict is Verdict.MISSING) for verdict in judged)
         # by --undecided: something is to be done about what is undecided
-        said = red or any(map(is_undecided, judged))
-        return "" if said else "read above which brokers failed beside other scenarios, then run again"
+        by_verdict = red or any(map(is_undecided, judged))
+        return "" if by_verdict else "read above which brokers failed beside other scenarios, then run again"
     if exit_code == ExitCode.UNDECIDED and all(verdict.green for verdict in judged):
         if owed:
             return f"have the cluster as the profile has it, then run again: {next(iter(owed.values()))}"
@@ -146,7 +148,7 @@ def without_verdict(
 
 
 def next_steps(view: View) -> list[str]:
-    """Return what to do next after a run: what was left behind, then what the messages of the worst say."""
+    """Return the next steps after a run: what was left behind, then those in the messages of the worst verdicts."""
     document = view.document
     steps = [*document["left_behind"], *([view.advice] if view.advice else [])]
     lines = [line.strip() for off in view.off for line in (off.message or "").splitlines()]
@@ -154,7 +156,7 @@ def next_steps(view: View) -> list[str]:
     if document["exit_code"] != ExitCode.GREEN and not steps:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
         steps.append(f"Do not base a decision on this run: {why}.")
-    if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
+    if view.missing and not document.get("profile_note"):  # else no such run can be recorded, or not there
         steps.append(f"Record thresholds of this machine: {view.recording or recording_of(document)}")
     if view.missing and document["profile"] and not document.get("reference"):
         words = "Judge" if document.get("profile_note") else "Or judge"

@@ -67,20 +67,20 @@ def _latencies(name: str, encoded: Sequence[str], *, zeros: bool = False) -> dic
 
     `zeros`: of a latency that was not measured, as the tool has it of an empty histogram.
     """
-    each = [_figures(merged([one])) for one in encoded if one or zeros]
-    found: dict[str, Any] = {f"{name}{end}": [one[end] for one in each] for end in ("Avg", *PERCENTILES, "Max")}
+    of_rounds = [_figures(merged([text])) for text in encoded if text or zeros]
+    result: dict[str, Any] = {f"{name}{end}": [r[end] for r in of_rounds] for end in ("Avg", *PERCENTILES, "Max")}
     stem = f"aggregated{name[0].upper()}{name[1:]}"
-    found[f"{stem}Quantiles"] = {}
-    if each:
+    result[f"{stem}Quantiles"] = {}
+    if of_rounds:
         whole = merged(encoded)
-        found |= {f"{stem}{end}": value for end, value in _figures(whole).items()}
+        result |= {f"{stem}{end}": value for end, value in _figures(whole).items()}
         curve = whole.get_percentile_iterator(TICKS_PER_HALF)
-        found[f"{stem}Quantiles"] = {str(at.percentile_level_iterated_to): at.value_iterated_to / 1e3 for at in curve}
-    return found
+        result[f"{stem}Quantiles"] = {str(at.percentile_level_iterated_to): at.value_iterated_to / 1e3 for at in curve}
+    return result
 
 
 def _figures(histogram: HdrHistogram) -> dict[str, float]:
-    """Return what a histogram of us has in ms, by the ends of the tool's names."""
+    """Return the figures of a histogram of us, in ms, by the ends of the tool's names."""
     percentiles = {end: histogram.get_value_at_percentile(percentile) for end, percentile in PERCENTILES.items()}
     values = {"Avg": histogram.get_mean_value(), **percentiles, "Max": histogram.get_max_value()}
     return {end: value / 1e3 for end, value in values.items()}

@@ -106,7 +106,7 @@ def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> Non
 
 @styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
-    """Return a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
+    """Return a round with a fault: records taken, p99, in-sync replicas and leaders on a common time axis."""
     count = len(failover.p99_ms)
     edges = [failover.seconds_from + second for second in range(count + 1)]
     middles = [edge + 0.5 for edge in edges[:-1]]
@@ -117,13 +117,13 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     partitions = sorted(failover.acknowledged, key=int)
     heat = [failover.acknowledged[partition] for partition in partitions]
     # When an outage ends, what waited is taken at once: the usual rate must still differ visibly from none.
-    usual = statistics.median(records for row in heat for records in row)
+    usual = statistics.median(records for place in heat for records in place)
     mesh = taken.pcolormesh(edges, range(len(partitions) + 1), heat, cmap="cividis", vmin=0, vmax=2 * max(usual, 1))
     taken.set_yticks([n + 0.5 for n in range(len(partitions))], [f"partition {partition}" for partition in partitions])
     figure.colorbar(mesh, ax=taken, extend="max", label="records/s acknowledged")
-    for row, partition in enumerate(partitions):
+    for place, partition in enumerate(partitions):
         for begin, end in failover.down.get(partition, ()):
-            taken.plot([begin, end], [row + 0.5, row + 0.5], color=RED, linewidth=2)
+            taken.plot([begin, end], [place + 0.5, place + 0.5], color=RED, linewidth=2)
     latency.plot(middles, [math.nan if p99 is None else p99 for p99 in failover.p99_ms], color=BLUE, marker=".")
     plain_log(latency, "y", [p99 for p99 in failover.p99_ms if p99 is not None])
     latency.set_ylabel("p99 from intended\nsend, ms")

@@ -67,7 +67,7 @@ FAULT_METRICS = (
 )
 """Of a scenario with a fault, whose rate is declared, as far as it has them."""
 IDLE = "receive_outage_partition_seconds"
-"""The same of one whose members come and go."""
+"""The same of a scenario whose members come and go."""
 TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS, LAG_GROWTH), 0.10) | dict.fromkeys(
     (*LATENCIES, P99_BACK, OWED, THROUGHOUT, LAG, IDLE), 0.5
 )
@@ -185,7 +185,7 @@ def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def why(new: Proposed, profile: Profile | None) -> str:
-    """Return one line: old, new, and what the limit rests on."""
+    """Return a line: old, new, and what the limit rests on."""
     old = stored(new, profile)
     tolerance = old.tolerance if old else TOLERANCE[new.metric]
     reach = min(largest_reach(new.metric), reach_of(tolerance, new.spread, len(new.values), new.looks))
@@ -196,7 +196,7 @@ def why(new: Proposed, profile: Profile | None) -> str:
 
 
 def narrower(new: Proposed, tolerance: float) -> str:
-    """Return how many more runs would bring a metric's limit down to its tolerance, or that none would."""
+    """Return the words for the runs that would bring a metric's limit down to its tolerance, or that none would."""
     needed = runs_needed(tolerance, new.spread, new.looks)
     if needed is None:
         alone = percent(noise_factor(MOST_RUNS_WORTH_IT, new.looks) * new.spread)
@@ -207,9 +207,9 @@ def narrower(new: Proposed, tolerance: float) -> str:
 def worse(proposals: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
     """Return the new baselines that need a reason, each with the reason why it is worse.
 
-    Worse: than the stored one beyond both errors, than its anchor, or of a lighter load. The error of a median of runs
-    is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor limits the sum of many small steps, each
-    within its error, to the tolerance.
+    Worse: than the stored baseline beyond both errors, than its anchor, or of a lighter load. The error of a median of
+    runs is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor limits the sum of many small steps,
+    each within its error, to the tolerance.
     """
     texts = {}
     for new in proposals:
@@ -266,8 +266,8 @@ def updated(
 ) -> str:
     """Return the thresholds file `text` with the new baselines; tolerances, comments and all else in it stay.
 
-    A better baseline moves its anchor, and so does one `explained` by the reason `because`, which is kept with its
-    name.
+    A better baseline moves its anchor, and so does a worse baseline that is `explained` by the reason `because`, which
+    is kept with its name.
     """
     document = with_profile(text, facts)
     for name in UNDER_TEST:
@@ -345,7 +345,7 @@ def show(
     accept_by: str,
     because: str = "",
 ) -> int:
-    """Print the thresholds from runs like this one, write them if accepted; return the exit code.
+    """Print the thresholds from runs like `like`, write them if accepted; return the exit code.
 
     `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
     """
@@ -369,15 +369,21 @@ def show(
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
         folders = {"--results": (results, "results"), "--thresholds": (thresholds, "thresholds")}
-        given = [word for option, (one, usual) in folders.items() if one != Path(usual) for word in (option, str(one))]
+        given = [
+            word
+            for option, (folder, usual) in folders.items()
+            if folder != Path(usual)
+            for word in (option, str(folder))
+        ]
         recording = recording_of(like, *given)
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
-    proposals = of_enough(found := proposed(runs), runs)
+    candidates = proposed(runs)
+    proposals = of_enough(candidates, runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
     for new in proposals:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
-    for few in (one for one in found if one not in proposals):
+    for few in (new for new in candidates if new not in proposals):
         kept = "kept" if stored(few, used) else "not written"
         print(f"{kept}: {few.scenario} {few.metric}: {len(few.values)} of {ENOUGH_RUNS} values; more runs add some")
     doubts = worse(proposals, used)

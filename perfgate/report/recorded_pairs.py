@@ -56,30 +56,30 @@ def _whole(run: Mapping[str, Any]) -> bool:
 
 
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> PairsByScenario:
-    """Return by how much pairs differed in these runs of one tier, oldest first, for pairs that were measured alike."""
+    """Return the differences of pairs in these runs of a tier, oldest first, of pairs that were measured alike."""
     by_scenario: PairsByScenario = {}
-    for run in sorted(runs, key=lambda one: str(one["run_id"])):
+    for run in sorted(runs, key=lambda run: str(run["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
         for name, comparison in recorded_comparisons(run).items():
             if name not in sound or comparison.method != "pairs":
                 continue
             for metric, effects in _effects(comparison).items():
                 kept = by_scenario.setdefault(name, {}).get(metric)
-                found = RecordedPairs(
+                pairs = RecordedPairs(
                     metric=metric,
                     rounds_per_unit=comparison.rounds_per_unit,
                     effects=effects,
                     window_s=_window_s(comparison, float(run["tier"]["window_s"])),
                     declared=declared_digest(comparison.scenario),
                 )
-                if kept and replace(kept, effects=effects) == found:
-                    found = replace(kept, effects=(*kept.effects, *effects))
-                by_scenario[name][metric] = found
+                if kept and replace(kept, effects=effects) == pairs:
+                    pairs = replace(kept, effects=(*kept.effects, *effects))
+                by_scenario[name][metric] = pairs
     return by_scenario
 
 
 def _window_s(comparison: Comparison, tier_s: float) -> float:
-    """Return how long rounds lasted, in s, which may be longer than the tier says; of turns what the tier says."""
+    """Return the median length of the rounds, in s, which may exceed the tier's; of turns the tier's."""
     in_blocks = comparison.rounds_per_unit > len(comparison.orders[0].split())
     return round(statistics.median(r.window_s for r in comparison.baseline.rounds), 3) if in_blocks else tier_s
 

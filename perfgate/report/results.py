@@ -158,7 +158,7 @@ def _needs_no_log(verdict: Verdict) -> bool:
 
 
 def _with_each_log_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries; of scenarios with the same log, that of their cluster, only the first one keeps it."""
+    """Return the entries; of scenarios with the same log, that of their cluster, only the first keeps it."""
     holder: dict[str, str] = {}
     for entry in entries:
         if tail := entry["broker_log_tail"]:
@@ -200,7 +200,9 @@ def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict
         "verdict": outcome.effect,
         "estimate": primary.estimate if primary else None,
         "interval": primary.interval if primary else None,
-        "others": [EffectEntry(**{**shared(EffectEntry, one), "metric": one.metric.name}) for one in outcome.others],
+        "others": [
+            EffectEntry(**{**shared(EffectEntry, other), "metric": other.metric.name}) for other in outcome.others
+        ],
         "baseline": scenario_entry(comparison.baseline, None),
         "candidate": scenario_entry(comparison.candidate, None),
     }
@@ -223,7 +225,7 @@ def plain(entry: Any) -> dict[str, Any]:
 
 
 def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
-    """Return where the records of all rounds went."""
+    """Return the sum of all rounds' accounting."""
     failed = Counter[str]()
     for r in rounds:
         failed.update(r.accounting.failed)
@@ -235,19 +237,19 @@ def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
 
 
 def summed_reading(rounds: Sequence[Round]) -> Reading | None:
-    """Return what consumers were given over all rounds; None without any."""
+    """Return the sum of what consumers were given in all rounds; None without any."""
     readings = [shallow(r.reading) for r in rounds if r.reading]
-    return Reading(**{name: sum(one[name] for one in readings) for name in readings[0]}) if readings else None
+    return Reading(**{name: sum(reading[name] for reading in readings) for name in readings[0]}) if readings else None
 
 
 def extremes(rounds: Sequence[Round]) -> dict[str, float | None]:
-    """Return the generator's own figures at their worst; None where no round has one."""
+    """Return the generator's own figures at their worst; None where no round has them."""
     reports = [shallow(r.generator) for r in rounds if r.generator]
-    found: dict[str, float | None] = {}
+    worst: dict[str, float | None] = {}
     for name, extreme in (("pushback_share", min), *((name, max) for name in LARGEST)):
         values = [report[name] for report in reports if report[name] is not None]
-        found[f"{name}_{extreme.__name__}"] = extreme(values, default=None)
-    return found
+        worst[f"{name}_{extreme.__name__}"] = extreme(values, default=None)
+    return worst
 
 
 class OtherSchemaError(ConfigurationError):
@@ -271,7 +273,7 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
         raise other(f"{option} {path}: schema {version!r} is not a run.json of schema {legal}")
     try:
         if version < 4:
-            # The canary was another one, SHA-256, which some processors have instructions for.
+            # The canary was another: SHA-256, which some processors have instructions for.
             for entry in (*document["scenarios"], *document["second_looks"]):
                 entry["canary"] = []
         if version < 5:
@@ -330,7 +332,7 @@ def recorded_facts(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def recorded_shares_cores(document: Mapping[str, Any]) -> bool:
-    """Return whether brokers and clients of a recorded run shared the cores of one machine."""
+    """Whether brokers and clients of a recorded run shared the cores of one machine."""
     return bool(document["target"].get("shares_cores", document["target"]["kind"] != "brokers"))
 
 
@@ -353,8 +355,8 @@ def recorded_references(document: Mapping[str, Any], measured: Mapping[str, Meas
     """Return comparisons of the reference with what was `measured`, by scenario. Raises ConfigurationError."""
     with _damaged_in("a reference"):
         return {
-            one["scenario"]: _comparison("reference", one, one["measured"], measured[one["scenario"]])
-            for one in document.get("references", ())
+            entry["scenario"]: _comparison("reference", entry, entry["measured"], measured[entry["scenario"]])
+            for entry in document.get("references", ())
         }
 
 
@@ -362,8 +364,10 @@ def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
     """Return a recorded run's comparisons by scenario. Raises ConfigurationError."""
     with _damaged_in("a comparison"):
         return {
-            one["scenario"]: _comparison("comparison", one, one["baseline"], recorded_measurement(one["candidate"]))
-            for one in document["comparisons"]
+            entry["scenario"]: _comparison(
+                "comparison", entry, entry["baseline"], recorded_measurement(entry["candidate"])
+            )
+            for entry in document["comparisons"]
         }
 
 

@@ -1,4 +1,4 @@
-"""Recorded runs that are like another one, and whether a baseline may be made of them."""
+"""Recorded runs that are like another, and whether a baseline may be made of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = TypeVar("Run", bound=Mapping[str, Any])
 def runs_alike(
     document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
 ) -> list[Mapping[str, Any]]:
-    """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and release.
+    """Return this run and every live, unmodified run of the same tier, driver, target, machine, client and release.
 
     Scenarios that are declared otherwise there are left out. `note` names runs that cannot be read.
     """
@@ -50,7 +50,7 @@ def run_before(
 
 
 def each_once(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without those that were continued, and one of several that continue the same: the newest."""
+    """Return the runs without those that were continued; of several that continue the same run only the newest."""
     continued = {run.get("resumed_from"): run["run_id"] for run in sorted(runs, key=lambda run: str(run["run_id"]))}
     return [
         run
@@ -61,7 +61,7 @@ def each_once(runs: Sequence[Run]) -> list[Run]:
 
 
 def why_not_plain(document: Mapping[str, Any]) -> str:
-    """Return why no thresholds can be made from a run of this kind; empty if they can."""
+    """Return the reason why no thresholds can be made from a run of this kind; empty if they can."""
     for key, what in (
         ("change", "compared a change"),
         ("reference", "took turns with a reference"),
@@ -74,7 +74,7 @@ def why_not_plain(document: Mapping[str, Any]) -> str:
 
 
 def unsound(document: Mapping[str, Any], because: str = "") -> str:
-    """Return why a run's figures are no baseline, though its kind is right; empty if they are.
+    """Return the reason why a run's figures are no baseline, though its kind is right; empty if they are.
 
     A red run, confirmed or not, needs a reason, `because`.
     """

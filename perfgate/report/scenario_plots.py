@@ -1,4 +1,4 @@
-"""Pictures of one scenario: its rounds with their limits, latency on the scale of nines, CPU of each broker, lag."""
+"""Pictures of a scenario: its rounds with their limits, latency on the scale of nines, CPU of each broker, lag."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NINES = {
     "p9999": ("p99.99", 4.0),
     "max": ("max", 5.0),
 }
-"""Percentiles by metric: their label, and how many nines they have; the largest value is drawn one nine further."""
+"""Percentiles by metric: their label, and how many nines they have; the largest value is drawn a nine further."""
 BROKER_CPU = "broker_cpu_cores."
 MOST_MARKERS = 24
-"""More on one line blur, and are half of the file."""
+"""More on a line blur, and are half of the file."""
 Former = Mapping[str, Sequence[float]]
 """Values of former runs by metric, oldest first."""
 
@@ -51,9 +51,9 @@ def scenario_pictures(measurement: Measurement, outcome: Outcome | None, former:
 def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former) -> Figure | None:
     """Return each judged metric's rounds as points with their centre, baseline and limit; else the rate's.
 
-    The band is the interval of their median. Each former run is a thin line beside the bold one of this run.
+    The band is the interval of their median. Each former run is a thin line beside the bold line of this run.
     """
-    judged = {one.metric: one for one in (outcome.judgements if outcome else ())}
+    judged = {judgement.metric: judgement for judgement in (outcome.judgements if outcome else ())}
     series = {name: _rounds(measurement, name) for name in judged or ("records_per_s", "broker_cpu_us_per_record")}
     series = {name: values for name, values in series.items() if values}
     if not series:
@@ -109,12 +109,12 @@ def latency_figure(measurement: Measurement) -> Figure | None:
     places = [nines for _, nines in NINES.values()]
     figure = new_figure(9, 4)
     axes = figure.subplots()
-    for place, one in enumerate(rounds):
+    for place, r in enumerate(rounds):
         label = "a round" if not place else None
-        axes.plot(places, [one.metrics[name] for name in names], color=GREY, linewidth=0.8, alpha=0.7, label=label)
+        axes.plot(places, [r.metrics[name] for name in names], color=GREY, linewidth=0.8, alpha=0.7, label=label)
     axes.plot(places, [together[name] for name in names], "o-", color=BLUE, linewidth=2.5, label="all rounds together")
     axes.set_xticks(places, [words for words, _ in NINES.values()])
-    plain_log(axes, "y", [one.metrics[name] for one in rounds for name in names])
+    plain_log(axes, "y", [r.metrics[name] for r in rounds for name in names])
     axes.set_xlabel("percentile of records (each step right: ten times rarer)")
     axes.set_ylabel(f"latency, ms\n(from {measurement.latency_basis or 'the send'})")
     axes.legend(fontsize="small", loc="upper left")
@@ -124,7 +124,7 @@ def latency_figure(measurement: Measurement) -> Figure | None:
 
 @styled
 def cpu_figure(measurement: Measurement) -> Figure | None:
-    """Return the CPU of each broker over the windows, one round after the other; None without any.
+    """Return the CPU of each broker over the windows, round after round; None without any.
 
     Where the source gives only each window's mean, that mean over the rounds.
     """
@@ -157,7 +157,7 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
 
 @styled
 def lag_figure(measurement: Measurement) -> Figure | None:
-    """Return how far consumers that work were behind over the windows, a line a round; None where none work."""
+    """Return the lag of consumers that work over the windows, a line a round; None where none work."""
     rounds = [r for r in measurement.rounds if r.lag_over_time]
     if not rounds:
         return None
@@ -215,7 +215,7 @@ def _mark_rounds(axes: Axes, rounds: Sequence[Round]) -> None:
 
 @styled
 def family_figure(family: str, measurements: Sequence[Measurement], published: Mapping[str, float]) -> Figure | None:
-    """Return rate and broker CPU of a family over its factor, and the published rates; None for one scenario alone.
+    """Return rate and broker CPU of a family over its factor, and the published rates; None for a single scenario.
 
     `published`: records/s by scenario, of other hardware; drawn scaled so that their median is this run's.
     """

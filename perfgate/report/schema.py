@@ -21,18 +21,18 @@ class _Untitled(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Return that no field has one."""
+        """Whether a field has a title: none has."""
         return False
 
 
 def schema_text() -> str:
     """Return the schema as its file has it."""
-    made = adapter(Document).json_schema(schema_generator=_Untitled)
+    schema = adapter(Document).json_schema(schema_generator=_Untitled)
     for name, keys in STATED.items():
-        made["$defs"][name].setdefault("required", []).extend(keys)
-    made["$defs"]["Fault"]["properties"]["kind"]["enum"] = [*FAULTS]
+        schema["$defs"][name].setdefault("required", []).extend(keys)
+    schema["$defs"]["Fault"]["properties"]["kind"]["enum"] = [*FAULTS]
     head = {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"{ID}:{SCHEMA}"}
-    return json.dumps({**head, **made}, indent=1) + "\n"
+    return json.dumps({**head, **schema}, indent=1) + "\n"
 
 
 @click.command(epilog="Example: kafka-perf-gate schema docs/run.schema.json")

@@ -74,7 +74,7 @@ RUN = _object(
     comparisons=_list(_object(scenario=str, verdict=str)),
     not_run=_list(_object(name=str, reason=str)),
 )
-ROW = _object(verdict=str | None, limits=Mapping[str, float | None] | None, optional=("limits",))
+SCENARIO_IN_HISTORY = _object(verdict=str | None, limits=Mapping[str, float | None] | None, optional=("limits",))
 LINE = _object(
     run_id=str,
     resumed_from=str | None,
@@ -86,7 +86,7 @@ LINE = _object(
     facts=Table,
     commit=str | None,
     exit_code=int,
-    rows=GenericAlias(Mapping, (str, ROW)),
+    rows=GenericAlias(Mapping, (str, SCENARIO_IN_HISTORY)),
     relations=Mapping[str, str | None],
     optional=("resumed_from", "relations"),
 )
@@ -104,14 +104,14 @@ def line_of(text: str, figures: Sequence[str]) -> dict[str, Any]:
     """Return a line of the history whose `figures` of a scenario, where present, are numbers. Raises ValueError."""
     read_as(LINE, text)
     entry: dict[str, Any] = json.loads(text, parse_constant=no_number)
-    for name, row in entry["rows"].items():
-        if wrong := [one for one in figures if not isinstance(row.get(one, 0), int | float)]:
+    for name, kept in entry["rows"].items():
+        if wrong := [metric for metric in figures if not isinstance(kept.get(metric, 0), int | float)]:
             raise ValueError(f"rows.{name}.{wrong[0]}: Input should be a valid number")
     return entry
 
 
 def bring_to_flaws(value: Any) -> None:
-    """Have every round in a run.json state its flaws as values. Raises KeyError where one lacks what was wrong."""
+    """Have every round in a run.json state its flaws as values. Raises KeyError where a round lacks what was wrong."""
     if isinstance(value, list):
         for each in value:
             bring_to_flaws(each)
@@ -143,7 +143,7 @@ def flaws_of(old: Mapping[str, Any]) -> tuple[Flaw, ...]:
     by_text: dict[str, list[str]] = {}
     for metric, text in dict(old.get("invalid_metrics", {})).items():
         by_text.setdefault(text, []).append(metric)
-    doubts = [one if isinstance(one, Doubt) else Doubt(**one) for one in old.get("doubts", ())]
+    doubts = [doubt if isinstance(doubt, Doubt) else Doubt(**doubt) for doubt in old.get("doubts", ())]
     marks = {text: (text in late, text in broken) for text in (*invalid, *broken, *late)}
     flaws = [_flaw(text, (), doubts, *marks[text]) for text in dict.fromkeys((*invalid, *broken))]
     flaws += [_flaw(text, tuple(metrics), doubts, text in late) for text, metrics in by_text.items()]
@@ -171,7 +171,7 @@ def _flaw(
 
 
 def no_number(text: str) -> NoReturn:
-    """Raise ValueError for what Python writes and JSON has no word for."""
+    """Raise ValueError for a number that Python writes and JSON has no word for."""
     raise ValueError(f"{text} is no number, and no run of the gate writes one")
 
 

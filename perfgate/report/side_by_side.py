@@ -1,7 +1,7 @@
 """Kafka and Pulsar side by side, from recorded runs: ``kafka-perf-gate side-by-side --recorded``.
 
-Only scenarios of one name, load and durability are set against each other. It judges nothing: a ratio stands with its
-interval, and where that holds 1 nothing is said to differ.
+Only scenarios of the same name, load and durability are compared. It judges nothing: a ratio stands with its
+interval, and where that holds 1 it states no difference.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FEWEST_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """A scenario of both systems: their measurements, one a run, or the reason why they are not set side by side."""
+    """A scenario of both systems: their measurements by run, or the reason why they are not set side by side."""
 
     name: str
     kafka: tuple[Measurement, ...]
@@ -66,43 +66,44 @@ class Pair:
 
 
 def durability(scenario: Scenario) -> str:
-    """Return how far a record's bytes are when it is acknowledged."""
+    """Return the place that a record's bytes have reached when it is acknowledged."""
     if scenario.cluster.system == "pulsar":
         return scenario.cluster.durability
     return FSYNC if dict(scenario.topic.config).get("flush.messages") == "1" else NO_FLUSH
 
 
 def not_comparable(kafka: Scenario, pulsar: Scenario) -> str:
-    """Return in what two scenarios of one name differ beyond the system; empty where they mean the same."""
-    differing = (
-        ("records", f"{kafka.record_bytes:,} B", f"{pulsar.record_bytes:,} B"),
-        ("load", *(f"{one.load.kind}, {one.load.rate:,.0f} records/s" for one in (kafka, pulsar))),
-        ("partitions", *(f"{one.topic.partitions}" for one in (kafka, pulsar))),
-        ("copies", *(f"{one.topic.replication_factor}" for one in (kafka, pulsar))),
-        ("durability", durability(kafka), durability(pulsar)),
-        ("brokers", *(f"{one.cluster.brokers}" for one in (kafka, pulsar))),
-        ("producers", *(f"{one.producers} x {one.threads}" for one in (kafka, pulsar))),
-        ("consumers", *(_readers(one) for one in (kafka, pulsar))),
-        ("payload", *(f"{one.payload.kind}, {one.keys.kind} keys" for one in (kafka, pulsar))),
-        ("link", kafka.link.name, pulsar.link.name),
-    )
-    for what, of_kafka, of_pulsar in differing:
-        if of_kafka != of_pulsar:
-            return f"{what}: {of_kafka} on Kafka, {of_pulsar} on Pulsar"
+    """Return the first difference of two scenarios besides their system; empty where they mean the same."""
+    of_pulsar = _compared(pulsar)
+    for what, of_kafka in _compared(kafka).items():
+        if of_kafka != of_pulsar[what]:
+            return f"{what}: {of_kafka} on Kafka, {of_pulsar[what]} on Pulsar"
     acks = dict(kafka.producer).get("acks", "all")
     if kafka.topic.replication_factor > 1 and acks not in ("all", "-1"):
         return f"acks={acks} on Kafka with copies: what Pulsar acknowledges, a quorum of bookies has"
     return ""
 
 
-def _readers(scenario: Scenario) -> str:
-    found = scenario.consumers
-    return f"{found.groups} x {found.processes * found.threads}" if found else "none"
+def _compared(scenario: Scenario) -> dict[str, str]:
+    """Return all that has to be the same on both systems, in words."""
+    readers = scenario.consumers
+    return {
+        "records": f"{scenario.record_bytes:,} B",
+        "load": f"{scenario.load.kind}, {scenario.load.rate:,.0f} records/s",
+        "partitions": f"{scenario.topic.partitions}",
+        "copies": f"{scenario.topic.replication_factor}",
+        "durability": durability(scenario),
+        "brokers": f"{scenario.cluster.brokers}",
+        "producers": f"{scenario.producers} x {scenario.threads}",
+        "consumers": f"{readers.groups} x {readers.processes * readers.threads}" if readers else "none",
+        "payload": f"{scenario.payload.kind}, {scenario.keys.kind} keys",
+        "link": scenario.link.name,
+    }
 
 
 def pairs(runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> Iterator[Pair]:
     """Yield every scenario that runs of both systems measured soundly, in the order of the first run of Kafka."""
-    measured = {system: _sound(found) for system, found in runs.items()}
+    measured = {system: _sound(of_system) for system, of_system in runs.items()}
     for name, of_kafka in measured["kafka"].items():
         if of_pulsar := measured["pulsar"].get(name):
             why_not = not_comparable(of_kafka[0].scenario, of_pulsar[0].scenario)
@@ -110,22 +111,20 @@ def pairs(runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> Iterator[Pair]:
 
 
 def _sound(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Measurement]]:
-    found: dict[str, list[Measurement]] = {}
+    by_scenario: dict[str, list[Measurement]] = {}
     for run in runs:
         unsound = {entry["name"] for entry in run["scenarios"] if entry["verdict"] in UNSOUND}
         for name, measurement in recorded_measurements(run).items():
             if name not in unsound and measurement.rounds:
-                found.setdefault(name, []).append(measurement)
-    return found
+                by_scenario.setdefault(name, []).append(measurement)
+    return by_scenario
 
 
 def values_of(measurements: Sequence[Measurement], metric: str) -> list[float]:
-    """Return the values that scatter: one of each run, or those of the rounds where the runs are few."""
+    """Return the values that scatter: those of the runs, or of the rounds where the runs are few."""
     if len(measurements) >= FEWEST_RUNS:
-        return [value for one in measurements if (value := metric_value(one, metric)) is not None]
-    return [
-        r.metrics[metric] for one in measurements for r in one.rounds if metric in r.metrics and not r.spoilt(metric)
-    ]
+        return [value for m in measurements if (value := metric_value(m, metric)) is not None]
+    return [r.metrics[metric] for m in measurements for r in m.rounds if metric in r.metrics and not r.spoilt(metric)]
 
 
 def ratio_of(kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[float, tuple[float, float]] | None:
@@ -148,15 +147,15 @@ def ratio_of(kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[float, tu
     return math.exp(over), (math.exp(max(over - reach, -LARGEST_LOG)), math.exp(min(over + reach, LARGEST_LOG)))
 
 
-def rows(found: Sequence[Pair]) -> list[tuple[str, ...]]:
+def rows(compared: Sequence[Pair]) -> list[tuple[str, ...]]:
     """Return the cells of COLUMNS of the pairs that mean the same."""
-    made: list[tuple[str, ...]] = []
-    for pair in found:
+    cells: list[tuple[str, ...]] = []
+    for pair in compared:
         for metric in METRICS if not pair.why_not else ():
-            kafka, pulsar = (values_of(one, metric) for one in (pair.kafka, pair.pulsar))
+            kafka, pulsar = (values_of(measured, metric) for measured in (pair.kafka, pair.pulsar))
             if kafka and pulsar and not (metric == RATE and pair.kafka[0].scenario.load.fixed_rate):
-                made.append(_row(pair, metric, kafka, pulsar))
-    return made
+                cells.append(_row(pair, metric, kafka, pulsar))
+    return cells
 
 
 def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[str, ...]:
@@ -185,35 +184,35 @@ def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float
 def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[str, Any]]]:
     """Return the runs of each system, the newest last, that share machine and tier with the newest of all.
 
-    Raises ConfigurationError where one system has none.
+    Raises ConfigurationError where a system has none.
     """
-    plain = sorted((one for one in documents if not why_not_plain(one)), key=lambda one: str(one["run_id"]))
+    plain = sorted((run for run in documents if not why_not_plain(run)), key=lambda run: str(run["run_id"]))
     if not plain:
-        made = f"{command_line('side-by-side')} makes one of each system"
+        how = f"{command_line('side-by-side')} makes one of each system"
         if documents:
-            raise ConfigurationError(f"no recorded run can stand here{_passed_over(documents)}: {made}")
-        raise ConfigurationError(f"no recorded run: {made}")
+            raise ConfigurationError(f"no recorded run can stand here{_passed_over(documents)}: {how}")
+        raise ConfigurationError(f"no recorded run: {how}")
     like = plain[-1]
-    alike = [one for one in plain if _where(one) == _where(like)]
-    found: dict[System, list[Mapping[str, Any]]] = {
-        system: [one for one in alike if system_of(one["target"]) == system] for system in SYSTEMS
+    alike = [run for run in plain if _where(run) == _where(like)]
+    by_system: dict[System, list[Mapping[str, Any]]] = {
+        system: [run for run in alike if system_of(run["target"]) == system] for system in SYSTEMS
     }
-    for system, runs in found.items():
+    for system, runs in by_system.items():
         if not runs:
             tier = like["tier"]
             missing = gate_command(*tier_options(tier), target=target_here(like), tier=tier["name"], system=system)
             raise ConfigurationError(
                 f"no run of {SYSTEM_NAMES[system]} on the machine and in the tier of run {like['run_id']}: {missing}"
-                + _passed_over([one for one in documents if system_of(one["target"]) == system])
+                + _passed_over([run for run in documents if system_of(run["target"]) == system])
             )
-    return found
+    return by_system
 
 
 def _passed_over(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Say why none of these runs is taken: of the newest."""
+    """Return the reason why the newest of these runs, and so none of them, is taken, in brackets."""
     if not documents:
         return ""
-    newest = max(documents, key=lambda one: str(one["run_id"]))
+    newest = max(documents, key=lambda run: str(run["run_id"]))
     reason = why_not_plain(newest) or f"run {newest['run_id']} is of another machine, target or tier"
     return f" ({reason})"
 
@@ -225,12 +224,12 @@ def _where(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]) -> None:
     """Write the table, the settings that make its rows comparable, and what is left out with the reason."""
-    found = list(pairs(runs))
+    compared = list(pairs(runs))
     for own in runs.values():
         names = ", ".join(str(run["run_id"]) for run in own)
         terminal.write_line(f"{release_of(own[-1]['target'])}: {names}")
-    write_table(terminal, COLUMNS, rows(found))
-    for pair in found:
+    write_table(terminal, COLUMNS, rows(compared))
+    for pair in compared:
         terminal.write_line(
             f"{pair.name}: {pair.kept}" if not pair.why_not else f"left out: {pair.name}: {pair.why_not}"
         )

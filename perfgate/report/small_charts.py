@@ -22,7 +22,7 @@ ENDS = Markup('text-anchor="end"')
 def ticks(top: float) -> list[float]:
     """Return round numbers from 0 up to `top`, at most MOST_TICKS of them above 0."""
     if not (top / MOST_TICKS >= sys.float_info.min and math.isfinite(top)):
-        return [0.0]  # of numbers below the smallest normal one there are no decades
+        return [0.0]  # numbers below the smallest normal number have no decades
     size = 10.0 ** math.floor(math.log10(top / MOST_TICKS))
     counts = ((size * each, math.floor(top / (size * each) * (1 + 1e-9))) for each in STEPS)
     step, count = next((step, count) for step, count in counts if count <= MOST_TICKS)
@@ -30,7 +30,7 @@ def ticks(top: float) -> list[float]:
 
 
 def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, limit: float | None) -> Markup:
-    """Return the rounds of one metric as points, on an axis from zero, with lines at its baseline and its limit."""
+    """Return the rounds of a metric as points, on an axis from zero, with lines at its baseline and its limit."""
     held = [value for value in (baseline, limit) if value is not None]
     most = max([*rounds, *held], default=0.0) * HEADROOM
     top = most if most >= sys.float_info.min else 1.0
@@ -42,7 +42,7 @@ def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, lim
     axis = Markup('<line class="axis" x1="{0}" y1="{2}" x2="{1}" y2="{2}"/><text x="{3}" y="{4}" {5}>{6}</text>')
     parts = [axis.format(LEFT, right, y(at), LEFT - 5, y(at) + 4, ENDS, number(at)) for at in ticks(top)]
     line = Markup('<line class="{0}" x1="{1}" y1="{3}" x2="{2}" y2="{3}"/><text x="{4}" y="{5}" {6}>{0} {7}</text>')
-    # Their words stand at either end of the lines, which may be close to one another.
+    # Their words stand at either end of the lines, which may be close to each other.
     for kind, at, end, anchor in (("baseline", baseline, LEFT + 3, Markup("")), ("limit", limit, right, ENDS)):
         if at is not None:
             parts.append(line.format(kind, LEFT, right, y(at), end, y(at) - 3, anchor, number(at)))

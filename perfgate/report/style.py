@@ -94,7 +94,7 @@ def svg(figure: Figure) -> bytes:
 
     Coordinates are cut to a hundredth of a point: matplotlib's millionths are a third of the file.
     """
-    return COORDINATES.sub(lambda found: FRACTION.sub(rb"\1", found[0]), _saved(figure, "svg"))
+    return COORDINATES.sub(lambda match: FRACTION.sub(rb"\1", match[0]), _saved(figure, "svg"))
 
 
 @styled

@@ -1,4 +1,4 @@
-"""Tables and notes at the terminal, and the one line that sums up a run."""
+"""Tables and notes at the terminal, and the line that sums up a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perfgate.model import (
 from perfgate.model.counting import counted
 from perfgate.model.judged import ExitCode, place
 from perfgate.model.metrics import DRAIN, LAG, LAG_GROWTH
-from perfgate.model.summary import metric_value, untold
+from perfgate.model.summary import metric_value, unknown_figures
 from perfgate.report.figures import KEPT, or_dash
 from perfgate.report.view import word
 
@@ -73,16 +73,16 @@ class Terminal(Protocol):
         """Write a part of a line."""
 
     def write_line(self, line: str, **markup: bool) -> None:
-        """Write a line, or the rest of one."""
+        """Write a line, or the rest of a line."""
 
 
-def _colour(found: Verdict | Effect) -> str:
-    if found.green:
+def _colour(result: Verdict | Effect) -> str:
+    if result.green:
         return "green"
-    return "red" if found.red or found in (Verdict.INVALID, Effect.INVALID) else "yellow"
+    return "red" if result.red or result in (Verdict.INVALID, Effect.INVALID) else "yellow"
 
 
-COLOURS = {found.value: _colour(found) for found in (*Verdict, *Effect)}
+COLOURS = {result.value: _colour(result) for result in (*Verdict, *Effect)}
 
 
 def duration(seconds: float) -> str:
@@ -137,10 +137,10 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         for name, measurement in measurements.items()
     }
     return [
-        f"note: {name}: {percent(median(found))} of the records that were due timed out ({percent(min(found))} to "
-        f"{percent(max(found))}, {counted(len(found), 'round')})"
-        for name, found in shares.items()
-        if found
+        f"note: {name}: {percent(median(values))} of the records that were due timed out ({percent(min(values))} to "
+        f"{percent(max(values))}, {counted(len(values), 'round')})"
+        for name, values in shares.items()
+        if values
     ]
 
 
@@ -168,7 +168,7 @@ def unavailable_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return a note for each reason why the brokers' CPU, memory, disk or network are unavailable."""
     scenarios: dict[tuple[str, str], list[str]] = {}
     for name, measurement in measurements.items():
-        for why, figures in untold(measurement).items():
+        for why, figures in unknown_figures(measurement).items():
             scenarios.setdefault((", ".join(figures), why), []).append(name)
     return [
         f"note: {figures} of the brokers: unavailable in {names[0] if len(names) == 1 else f'{len(names)} scenarios'}: "
@@ -245,7 +245,7 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
 
 
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int, cause: str = "") -> str:
-    """Return a comparison in one line; `cause`: of the exit code, where no effect says it."""
+    """Return a comparison in one line; `cause`: of the exit code, where no effect shows it."""
     effects = [outcome.effect for outcome in outcomes]
     undecided = any(map(is_undecided, effects))
     words = word(exit_code, without_thresholds=False, undecided=undecided) + (f": {cause}" if cause else "")
@@ -311,8 +311,8 @@ def summary_line(
 ) -> str:
     """Return the run in one line: red or green, how many were judged and how, how many not run.
 
-    `by_reference`: judged against a reference instead of thresholds. `cause`: of the exit code, where no verdict says
-    it.
+    `by_reference`: judged against a reference instead of thresholds. `cause`: of the exit code, where no verdict
+    shows it.
     """
     verdicts, of_relations = [outcome.verdict for outcome in outcomes], [outcome.verdict for outcome in relations]
     missing = Verdict.MISSING in verdicts
@@ -332,5 +332,5 @@ def _judged(verdicts: Sequence[Verdict]) -> int:
     return sum(verdict.green or verdict.red for verdict in verdicts)
 
 
-def _counts(kinds: Iterable[Verdict | Effect], found: Sequence[Verdict | Effect]) -> str:
-    return ", ".join(f"{found.count(kind)} {kind.value}" for kind in kinds if kind in found) or "none"
+def _counts(kinds: Iterable[Verdict | Effect], results: Sequence[Verdict | Effect]) -> str:
+    return ", ".join(f"{results.count(kind)} {kind.value}" for kind in kinds if kind in results) or "none"

@@ -73,7 +73,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
 
 
 def kind_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return what each kind of fault notes of the scenarios that have it."""
+    """Return the notes of each kind of fault on the scenarios that have it."""
     notes = []
     for kind in FAULTS.values():
         for name, scenario, measurement in _with_fault(measurements):
@@ -84,7 +84,7 @@ def kind_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 
 def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None, recording: str) -> str:
-    """Return that scenarios with a fault have no stored outage; empty when all have.
+    """Return a note that scenarios with a fault have no stored outage; empty when all have.
 
     `recording`: the command that records thresholds for such runs.
     """
@@ -105,8 +105,8 @@ def role_rows(measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
     rows = []
     for name, measurement in measurements.items():
         values = [[metric_value(measurement, f"{stem}.{role}") for stem in FIGURES] for role in ROLES]
-        if any(value is not None for found in values for value in found):
-            rows.append((name, *(", ".join(map(or_dash, found)) for found in values)))
+        if any(value is not None for figures in values for value in figures):
+            rows.append((name, *(", ".join(map(or_dash, figures)) for figures in values)))
     return rows
 
 
@@ -124,21 +124,22 @@ def peak_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measur
 
 
 def machine_notes(measured: Mapping[str, Measurement], recorded: Mapping[str, float] | None) -> list[str]:
-    """Return one note on the scenarios beside which the machine was off, with what was worst; none where it was not.
+    """Return a note on the scenarios beside which the machine was off, with what was worst; none where it was not.
 
     `recorded`: the canary of the profile that is held.
     """
-    doubts = {name: found for name, one in measured.items() if (found := machine_doubts(one.canary, recorded))}
+    by_scenario = {name: machine_doubts(measurement.canary, recorded) for name, measurement in measured.items()}
+    doubts = {name: of_scenario for name, of_scenario in by_scenario.items() if of_scenario}
     if not doubts:
         return []
-    worst = max((doubt for found in doubts.values() for doubt in found), key=lambda one: one.factor or 1.0)
+    worst = max((doubt for each in doubts.values() for doubt in each), key=lambda doubt: doubt.factor or 1.0)
     beside = f"{len(doubts)} of {len(measured)} scenarios ({', '.join(doubts)})"
     return [f"note: the machine was off beside {beside}; at its worst: {worst.text}"]
 
 
 def canary_figures(measured: Mapping[str, Measurement]) -> str:
     """Return the least and the most of what the canary read in the run; empty where it read nothing."""
-    readings = [reading for one in measured.values() for reading in one.canary]
+    readings = [reading for measurement in measured.values() for reading in measurement.canary]
     if not readings:
         return ""
     deflate, loopback = ([getattr(r, name) for r in readings] for name in ("deflate_mib_per_s", "loopback_per_s"))

@@ -31,13 +31,13 @@ PASSED_UNDECIDED = "UNDECIDED, AND LET PASS"
 """Instead of GREEN where --undecided=pass made it so."""
 NOT_DECIDED = {Verdict.INCONCLUSIVE.value, Verdict.INVALID.value}
 NO_ANSWER = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
-COLLAPSED = {found.value for found in (Verdict.MISSING, Verdict.PASS, Effect.SAME)}
+COLLAPSED = {result.value for result in (Verdict.MISSING, Verdict.PASS, Effect.SAME)}
 """Verdicts that reports count and do not list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """Something that was judged: its verdict, and in one line its figures, limit and first reason."""
+    """Something that was judged: its verdict, and in a line its figures, limit and first reason."""
 
     verdict: str
     name: str
@@ -71,7 +71,7 @@ class View:
 
     @property
     def off(self) -> list[Line]:
-        """The lines that are listed one by one."""
+        """The lines that reports list singly."""
         return [line for line in self.lines if line.verdict not in COLLAPSED]
 
     @property
@@ -92,7 +92,7 @@ class View:
         return dict(sorted(names.items(), key=lambda item: -len(item[1])))
 
     def headline(self, shown: Callable[[str], str] = str) -> str:
-        """Return the run's verdict and what is worst, in one sentence; `shown` makes any text fit for its place."""
+        """Return the run's verdict and what is worst, in a sentence; `shown` makes any text fit for its place."""
         document, code, off = self.document, self.document["exit_code"], self.off
         words, cause = word_of(document), document.get("cause", "")
         words += f": {shown(cause)}" if cause else ""
@@ -105,7 +105,7 @@ class View:
         return f"{words}{';' if cause else ':'} {shown(off[0].sentence)}{more}"
 
     def trust(self) -> list[str]:
-        """Return what a reader has to know before they believe a verdict."""
+        """Return the facts that a reader has to know before they believe a verdict."""
         document, compared = self.document, self.document["comparisons"]
         names = [entry["scenario"] for entry in compared] or [entry["name"] for entry in document["scenarios"]]
         judged = compared or document["scenarios"]
@@ -128,7 +128,7 @@ class View:
 
 
 def _answered(names: Sequence[str], judged: Sequence[Mapping[str, Any]], verb: str) -> str:
-    """Return which scenarios have no answer, and which have no limits that could give one."""
+    """Return the sentences on scenarios without an answer, and on those without limits that could give an answer."""
     pairs = list(zip(names, judged, strict=True))
     unsure = [name for name, entry in pairs if entry["verdict"] in NO_ANSWER]
     without = [name for name, entry in pairs if entry["verdict"] == Verdict.MISSING.value]
@@ -140,8 +140,8 @@ def _answered(names: Sequence[str], judged: Sequence[Mapping[str, Any]], verb: s
 def _kept_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the quorums and durability that figures of Pulsar are of; empty for Kafka."""
     of_pulsar = [entry for entry in entries if entry["declared"]["cluster"]["system"] == "pulsar"]
-    found = dict.fromkeys(map(recorded_kept, of_pulsar))
-    return f"; {' and '.join(found)} (ensemble/write/ack quorum, durability)" if found else ""
+    kept = dict.fromkeys(map(recorded_kept, of_pulsar))
+    return f"; {' and '.join(kept)} (ensemble/write/ack quorum, durability)" if kept else ""
 
 
 def view_of(document: Mapping[str, Any], messages: Mapping[str, str] | None = None) -> View:
@@ -155,7 +155,7 @@ def view_of(document: Mapping[str, Any], messages: Mapping[str, str] | None = No
 
 
 def by_verdict(lines: Iterable[Line]) -> str:
-    """Return how many lines have each verdict: 12 PASS, 1 MISSING."""
+    """Return the number of lines with each verdict: 12 PASS, 1 MISSING."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(line.verdict for line in lines).items())
 
 
@@ -176,14 +176,17 @@ def word(exit_code: int, *, without_thresholds: bool, undecided: bool) -> str:
 
 
 def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return in one line what became of the records: sent, acknowledged, not; lost and doubled where there are readers.
+    """Return the fate of the records in one line: sent, acknowledged, not; lost and doubled where there are readers.
 
     A reader that joined late has lost nothing before it joined: `missed` counts what it should have had.
     """
     accountings = [entry["accounting"] for entry in entries]
-    total = {key: sum(one[key] for one in accountings) for key in ("attempted", "acked", "failed", "unresolved")}
+    total = {
+        key: sum(accounting[key] for accounting in accountings)
+        for key in ("attempted", "acked", "failed", "unresolved")
+    }
     line = "{attempted:,} records sent: {acked:,} acknowledged, {failed:,} failed, {unresolved:,} unresolved"
-    if withdrawn := sum(one.get("withdrawn", 0) for one in accountings):
+    if withdrawn := sum(a.get("withdrawn", 0) for a in accountings):
         line += f", {withdrawn:,} taken back before they left the client"
     readings = [entry["reading"] for entry in entries if entry["reading"]]
     if readings:
@@ -211,7 +214,7 @@ def _judged(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         else:
             yield entry["verdict"], entry["name"], _of_scenario(entry)
     for entry in document.get("baselines", ()):
-        for reason in [flaw["text"] for one in entry["rounds"] for flaw in one["flaws"] if flaw["broken"]][:1]:
+        for reason in [flaw["text"] for r in entry["rounds"] for flaw in r["flaws"] if flaw["broken"]][:1]:
             yield Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason
     for entry in document["relations"]:
         bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"

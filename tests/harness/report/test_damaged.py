@@ -13,7 +13,7 @@ from perfgate.fixtures.baseline import Asked, Series
 from perfgate.host.environment import environment_facts
 from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
-from perfgate.report.html import build_and_tell
+from perfgate.report.html import build_and_print
 from perfgate.report.proposal import canary_of, proposed
 from perfgate.report.recorded_pairs import command as record_pairs
 from perfgate.report.results import load_run, recorded_runs, run_files
@@ -171,7 +171,7 @@ def test_a_report_of_a_damaged_run_says_so(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "allure-results").mkdir()
     (tmp_path / "allure-results" / "one-result.json").write_text("{}")
     (tmp_path / "run.json").write_bytes(BAD)
-    assert build_and_tell(tmp_path) == 1
+    assert build_and_print(tmp_path) == 1
     assert capsys.readouterr().err.startswith(f"no report: {tmp_path / 'run.json'}: 'utf-8' codec")
 
 
