@@ -79,11 +79,11 @@ def family(
         for path in changes:
             if why := beside_the_point(base, path):
                 raise ConfigurationError(f"{scenario}: {path} changes nothing of its base, {base.name}: {why}")
-        factor = {(found[1] if (found := setting_of(path)) else path): value for path, value in changes.items()}
+        factor = {(setting[1] if (setting := setting_of(path)) else path): value for path, value in changes.items()}
         return replace(
             with_changes(base, changes.items()),
             name=scenario,
-            summary=(says or {}).get(scenario) or ", ".join(f"{one} {value}" for one, value in factor.items()),
+            summary=(says or {}).get(scenario) or ", ".join(f"{what} {value}" for what, value in factor.items()),
             families=(name,),
             tier=tier,
             factor=settings(factor),

@@ -1,4 +1,4 @@
-"""Changes of a scenario by dotted path: one way for declarations, `--set`, change files and what a run imposes."""
+"""Changes of a scenario by dotted path: the same for declarations, `--set`, change files and what a run imposes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_TRANSACTION_MS = 30_000
 class _Path:
     """How a path that is no setting of the system reads its value, and changes a scenario.
 
-    `read` is a reader, or that of each system which the path means something for; `only`: the one such system.
+    `read` is a reader, or that of each system for which the path has a meaning; `only`: the single such system.
     """
 
     read: Callable[[str, object], Any] | Mapping[System, Callable[[str, object], Any]]
@@ -85,9 +85,9 @@ class _OfKnee:
 
 def _rate(path: str, value: object) -> float | _OfKnee:
     """Read records/s, or `SHARE x knee` for a share of the knee that was measured on the target."""
-    found = SHARE_OF_KNEE.fullmatch(value) if isinstance(value, str) else None
-    if found and 0 < float(found[1]) <= MOST_OF_KNEE:
-        return _OfKnee(float(found[1]))
+    match = SHARE_OF_KNEE.fullmatch(value) if isinstance(value, str) else None
+    if match and 0 < float(match[1]) <= MOST_OF_KNEE:
+        return _OfKnee(float(match[1]))
     try:
         return _amount(0.01, MOST, "records/s")(path, value)
     except ConfigurationError as error:
@@ -135,17 +135,17 @@ def _keys(path: str, value: object) -> Keys:
         return Keys(kind="set", count=int(number))
     if value in ("none", "random"):
         return Keys(kind="random" if value == "random" else "none")
-    found = KEYS.fullmatch(str(value))
-    count = int(found[2] or found[4]) if found else 0
-    if found is None or not 2 <= count <= MOST_KEYS or not float(found[3] or 0) <= MOST_EXPONENT:
+    match = KEYS.fullmatch(str(value))
+    count = int(match[2] or match[4]) if match else 0
+    if match is None or not 2 <= count <= MOST_KEYS or not float(match[3] or 0) <= MOST_EXPONENT:
         raise ConfigurationError(
             f"{path} = {value!r} are no keys; legal: none, random, how many there are, zipf:count=N,exponent=X, "
             f"newest:count=N,exponent=X, hot:count=N,share=0.X, of 2 to {MOST_KEYS:,} keys and an exponent of at most "
             f"{MOST_EXPONENT:g}"
         )
-    if found[1] is None:
-        return Keys(kind="hot", count=count, share=float(found[5]))
-    return Keys(kind="zipf" if found[1] == "zipf" else "newest", count=count, exponent=float(found[3]))
+    if match[1] is None:
+        return Keys(kind="hot", count=count, share=float(match[5]))
+    return Keys(kind="zipf" if match[1] == "zipf" else "newest", count=count, exponent=float(match[3]))
 
 
 def _one_of(thing: str, *legal: str) -> Callable[[str, object], str]:
@@ -164,7 +164,7 @@ def _yes_or_no(path: str, value: object) -> bool:
 
 
 def _text(pattern: str, words: str) -> Callable[[str, object], str]:
-    """Return what reads a text of this pattern; `words` say of any other value what is legal."""
+    """Return a reader of texts of this pattern; `words`: the error for any other value, with what is legal."""
 
     def read(path: str, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -175,7 +175,7 @@ def _text(pattern: str, words: str) -> Callable[[str, object], str]:
 
 
 def _lay_image(scenario: Scenario, value: str) -> Scenario:
-    """The version is the tag's, or the one that is stated besides."""
+    """The version is the tag's, or that which is stated besides."""
     tag = re.search(r"\d+\.\d+\.\d+", value.rpartition("/")[2].partition(":")[2])
     stated = scenario.cluster.version
     version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_VERSIONS[scenario.cluster.system] else stated
@@ -183,12 +183,12 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
 
 
 def _own(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return what gives a scenario these values; ... stands for the one that is laid."""
+    """Return a function that gives a scenario these values; ... stands for the value of the path."""
     return lambda scenario, value: replace(scenario, **_filled(fields, value))
 
 
 def _part(part: str, **fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return what does the same to a part of a scenario, where it has that part."""
+    """Return a function that does the same to a part of a scenario, where it has that part."""
 
     def lay(scenario: Scenario, value: Any) -> Scenario:
         whole: Any = getattr(scenario, part)
@@ -210,7 +210,7 @@ def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
 
 
 def _beside(lay: Callable[[Part, float], Part]) -> Callable[[Scenario, float], Scenario]:
-    """Return what lays a value on every load beside a scenario's."""
+    """Return a function that lays a value on every load beside a scenario's."""
     return lambda scenario, value: replace(scenario, beside=tuple(lay(part, value) for part in scenario.beside))
 
 
@@ -228,12 +228,12 @@ pulsar_release = _text(
 
 def release_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers in front of a version: (4, 4, 0) of 4.4.0-SNAPSHOT; none of no version."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def home(path: str, value: object) -> str:
-    """Return where a build of Kafka is. Raises ConfigurationError."""
+    """Return the folder or archive of a build of Kafka. Raises ConfigurationError."""
     if not isinstance(value, str) or not value.strip():
         raise ConfigurationError(f"{path} = {value!r} must name a folder or an archive of Kafka")
     return value.strip()
@@ -317,8 +317,8 @@ PATHS: Mapping[str, _Path] = {
 
 
 def legal_paths(system: System) -> tuple[str, ...]:
-    """Return the paths that mean something for this system."""
-    own = (path for path, one in PATHS.items() if one.only in (None, system))
+    """Return the paths that have a meaning for this system."""
+    own = (path for path, meaning in PATHS.items() if meaning.only in (None, system))
     return (*own, *(f"{scope}.<{SYSTEM_NAMES[system]} setting>" for scope in SCOPES[system]))
 
 
@@ -332,7 +332,7 @@ def setting_of(path: str) -> tuple[str, str] | None:
 
 
 def not_of(system: System, path: str) -> str:
-    """Return why a path has no meaning for this system though it has for another one; empty where it has."""
+    """Return the reason why a path has no meaning for this system though it has for another; empty where it has."""
     of = [
         other
         for other in SYSTEMS
@@ -358,7 +358,7 @@ def read_value(path: str, value: object, system: System = "kafka") -> Any:
 
 
 def as_written(value: object, read: Any) -> Any:
-    """Return what a change keeps of a value: as it was read, or as it was written where that is a type of the suite's.
+    """Return a value as a change keeps it: as it was read, or as it was written where that is a type of the suite's.
 
     A change is read once more where it is laid, and stands in reports.
     """
@@ -366,7 +366,7 @@ def as_written(value: object, read: Any) -> Any:
 
 
 def beside_the_point(scenario: Scenario, path: str) -> str:
-    """Return why no value of this path changes the scenario; empty where one may."""
+    """Return the reason why no value of this path changes the scenario; empty where a value may."""
     if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:
         return "it has no consumers"
     if path.startswith("beside") and not scenario.beside:
@@ -425,11 +425,11 @@ class Change:
     cluster_file: str = ""
     """The target file of real brokers on which the changed side is measured; empty: those of the run."""
     on_pairs: bool = False
-    """Whether it is measured on pairs of clusters, one a side, although the same brokers could serve both."""
+    """Whether it is measured on pairs of clusters, one for each side, although the same brokers could serve both."""
 
     def settings(self, scope: str) -> Settings:
         named = ((setting_of(path), value) for path, value in self.changes)
-        return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
+        return tuple((setting[1], str(value)) for setting, value in named if setting and setting[0] == scope)
 
     @property
     def records_pairs(self) -> bool:

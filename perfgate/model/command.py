@@ -19,8 +19,9 @@ def command_line(name: str, *words: str) -> str:
 
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words without those that give one of the options another value: --rounds=5, where --rounds follows."""
-    return [word for word in words if not any(word.startswith(f"{one}=") for one in options if one.startswith("--"))]
+    """Return the words without those that give any of the options another value: --rounds=5, where --rounds follows."""
+    beginnings = tuple(f"{option}=" for option in options if option.startswith("--"))
+    return [word for word in words if not word.startswith(beginnings)]
 
 
 def installing(extra: str) -> str:
@@ -34,12 +35,12 @@ def pip_install(*requirements: str) -> str:
 
 
 def program() -> str:
-    """Return how this Python's program is called: by its name where the PATH has it, else by its path."""
+    """Return the call of this Python's program: its name where the PATH has it, else its path."""
     own = Path(sysconfig.get_path("scripts"), PROGRAM)
     if not own.exists():  # a checkout that was not installed
         return f"{_from_here(Path(sys.executable))} -m perfgate"
-    found = shutil.which(PROGRAM)
-    return PROGRAM if found and own.samefile(found) else _from_here(own)
+    on_path = shutil.which(PROGRAM)
+    return PROGRAM if on_path and own.samefile(on_path) else _from_here(own)
 
 
 def _from_here(path: Path) -> str:

@@ -62,7 +62,7 @@ class Deciding:
     margin: float = SAME_WITHIN
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why these metrics say nothing of the scenario, or None when they do."""
+        """Return the reason why these metrics cannot decide about the scenario; None where they can."""
         for name in self.metrics:
             if why := scenario.load.cannot_decide(name):
                 return f"{name} cannot decide: {why}"
@@ -96,20 +96,20 @@ OF_NO_LOAD = ("name", "summary", "families", "factor", "tier", "version", "image
 
 def declared_digest(scenario: Scenario) -> str:
     """Return a digest of the load and the brokers that a scenario declares, whatever it is called."""
-    if scenario.load.share_of_knee:  # its rate is another one with each knee that is measured
+    if scenario.load.share_of_knee:  # its rate is another with each knee that is measured
         scenario = replace(scenario, load=replace(scenario.load, rate=0.0))
     stated = json.dumps(_stated(scenario), sort_keys=True, default=str)
     return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
 
 def _stated(value: Any) -> Any:
-    """Return what differs from the defaults, so that a field which a later release adds changes nothing."""
+    """Return the fields that differ from their defaults, so that a field which a later release adds changes nothing."""
     if is_dataclass(value):
-        kept = (one for one in fields(value) if one.name not in OF_NO_LOAD)
-        given = {one.name: (_stated(getattr(value, one.name)), _stated(one.default)) for one in kept}
+        kept = (field for field in fields(value) if field.name not in OF_NO_LOAD)
+        given = {field.name: (_stated(getattr(value, field.name)), _stated(field.default)) for field in kept}
         return {type(value).__name__: {name: own for name, (own, usual) in given.items() if own != usual}}
     if isinstance(value, tuple):
-        return [_stated(one) for one in value]
+        return [_stated(inner) for inner in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -141,7 +141,7 @@ class Comparison:
     """Smaller plans, rising, that ended undecided before other scenarios left time over."""
 
     def recorded_of(self, metric: str) -> RecordedPairs | None:
-        return next((one for one in self.recorded if one.metric == metric), None)
+        return next((pairs for pairs in self.recorded if pairs.metric == metric), None)
 
     @property
     def scenario(self) -> Scenario:

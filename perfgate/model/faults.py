@@ -1,4 +1,4 @@
-"""Faults: what each kind offers, what its action sees and does, and the scenario that has one.
+"""Faults: what each kind offers, what its action sees and does, and the scenario that has a fault.
 
 A kind is one file in `perfgate/faults`.
 """
@@ -22,7 +22,7 @@ from perfgate.model.metrics import PHASES
 from perfgate.model.target import BACK, Action, Faults, State, Watch
 
 FOLDER = "perfgate.faults"
-"""Its modules are imported by name when a fault is first asked for: this room imports no other one."""
+"""Its modules are imported by name when a fault is first asked for: this package imports no other."""
 ROUND_S = 90.0
 """What a round with a fault takes besides the fault: load before and after it, coming back, the final read."""
 BEFORE_S = 10.0
@@ -63,7 +63,7 @@ OF_THE_LOAD = (
 STATIC = "group.instance.id"
 """The setting of static members (KIP-345); of a scenario: how their names begin."""
 FEWEST_MEMBERS = 2
-"""Members of a group of which some come and go: one has to be there to take over."""
+"""Members of a group of which some come and go: another has to be there to take over."""
 RETRIES = ("retries", "message.send.max.retries")
 """A scenario that sets these may have sends fail by design."""
 
@@ -208,7 +208,7 @@ class Scene:
         self.load.leave(f"consumer-{number}")
 
     def join(self, number: int, within_s: float) -> None:
-        """Have the member of this number join, note it, and wait until it is given records, for so long at most."""
+        """Have the member of this number join, note it, and wait until it is given records, for `within_s` at most."""
         self.mark(f"consumer {number} {JOINS}")
         self.load.join(name := f"consumer-{number}")
         deadline = time.monotonic() + within_s
@@ -342,11 +342,11 @@ class FaultScenario(Scenario):
         return ""
 
     def rounds(self, tier: Tier) -> int:
-        """Return how often this tier has the fault."""
+        """Return the number of rounds, each with the fault, in this tier."""
         return 1 if tier.name == "smoke" else self.fault.repeats
 
     def seconds(self, tier: Tier) -> float:
-        """Return how long its rounds in this tier take, at about the most (s)."""
+        """Return the time that its rounds in this tier take, at about the most, in s."""
         return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
 
 
@@ -367,7 +367,7 @@ LOCK_MS = 30_000.0
 
 
 def record_lock_s(scenario: Scenario) -> float:
-    """Return how long a member of a share group may take over a record before others are given it, in s."""
+    """Return the time that a member of a share group may take over a record before others are given it, in s."""
     return float(dict(scenario.cluster.config).get(LOCK, LOCK_MS)) / 1e3
 
 

@@ -40,14 +40,14 @@ class Doubt(Part):
     text: str
 
     def touches(self, metric: str) -> bool:
-        """Return whether it casts doubt on this metric."""
-        return not self.metrics or any(metric == one or metric.startswith(f"{one}.") for one in self.metrics)
+        """Whether it casts doubt on this metric."""
+        return not self.metrics or any(metric == name or metric.startswith(f"{name}.") for name in self.metrics)
 
 
 def explained(doubts: Iterable[Doubt], metric: str) -> tuple[float, float]:
     """Return the factor and the offset by which these doubts together may have made the metric worse.
 
-    Independent causes multiply. The factor is infinite where one of them explains everything.
+    Independent causes multiply. The factor is infinite where any of them explains everything.
     """
     factors: dict[str, float] = {}
     offsets: dict[str, float] = {}
@@ -112,16 +112,16 @@ class Flaw:
 
 def from_doubts(doubts: Iterable[Doubt], *, whole: bool = True) -> tuple[Flaw, ...]:
     """Return the flaws that these doubts are of: of the `whole` round, or of the metrics that they touch alone."""
-    found: dict[tuple[str, Whose, str], list[Doubt]] = {}
+    by_cause: dict[tuple[str, Whose, str], list[Doubt]] = {}
     for doubt in doubts:
-        found.setdefault((doubt.kind, doubt.whose, doubt.text), []).append(doubt)
+        by_cause.setdefault((doubt.kind, doubt.whose, doubt.text), []).append(doubt)
     return tuple(
         Flaw(
             text=text,
             kind=kind,
             whose=whose,
-            metrics=() if whole else tuple(dict.fromkeys(name for one in parts for name in one.metrics)),
-            explains=tuple(Part(factor=one.factor, offset=one.offset, metrics=one.metrics) for one in parts),
+            metrics=() if whole else tuple(dict.fromkeys(name for part in parts for name in part.metrics)),
+            explains=tuple(Part(factor=part.factor, offset=part.offset, metrics=part.metrics) for part in parts),
         )
-        for (kind, whose, text), parts in found.items()
+        for (kind, whose, text), parts in by_cause.items()
     )

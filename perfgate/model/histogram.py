@@ -77,7 +77,7 @@ class LatencyRecorder:
         self._negative = 0
 
     def record(self, seconds: Seconds, partition: npt.NDArray[np.int32] | int = 0) -> None:
-        """Note latencies, each with its `partition`; values below a microsecond count as one."""
+        """Note latencies, each with its `partition`; values below a microsecond count as a microsecond."""
         whose = np.broadcast_to(partition, len(seconds))
         while len(seconds):
             room = slice(self._filled, min(self._filled + len(seconds), BUFFER))
@@ -102,7 +102,7 @@ class LatencyRecorder:
         return of_counts(self.counts())
 
     def by_partition(self) -> list[int]:
-        """Return the counts of the coarse buckets, one partition after another; see `figures_of`."""
+        """Return the counts of the coarse buckets, partition after partition; see `figures_of`."""
         self._flush()
         return list(map(int, self._apart))
 
@@ -121,14 +121,14 @@ class LatencyRecorder:
 
 def figures_of(by_partition: Sequence[int]) -> list[tuple[int, float]]:
     """Return of each partition the number of values, and their p99 in ms: up to 1/16 too high."""
-    found = []
+    figures = []
     for counts in np.array(by_partition, np.int64).reshape(-1, COARSE_BUCKETS):
         up_to = np.cumsum(counts)
         total = int(up_to[-1])
         bucket = np.searchsorted(up_to, max(int(0.99 * total + 0.5), 1))
         highest = int(lowest_of(np.array([bucket + 1]), COARSE_BITS)[0]) - 1
-        found.append((total, highest / 1e3 if total else 0.0))
-    return found
+        figures.append((total, highest / 1e3 if total else 0.0))
+    return figures
 
 
 def encode(histogram: HdrHistogram) -> str:
@@ -176,8 +176,8 @@ def _reduced(encoded: tuple[str, ...]) -> Mapping[str, float]:
     up_to = np.cumsum(counts[buckets])
     total = int(up_to[-1])
     ranks = [max(int(quantile * total / 100 + 0.5), 1) for quantile in LATENCY_QUANTILES.values()]
-    found = highest[np.searchsorted(up_to, ranks)].tolist()
-    values = dict(zip(LATENCY_QUANTILES, (micros / 1e3 for micros in found), strict=True))
+    at_ranks = highest[np.searchsorted(up_to, ranks)].tolist()
+    values = dict(zip(LATENCY_QUANTILES, (micros / 1e3 for micros in at_ranks), strict=True))
     middles = lowest + (highest - lowest + 1) // 2
     # Whole numbers of Python, which do not overflow; rounded twice, as HdrHistogram does.
     mean = float(sum(map(mul, counts[buckets].tolist(), middles.tolist()))) / total

@@ -228,9 +228,9 @@ SEVERITY = (
 """Verdicts and effects, the worst first: what is red stays red next to what does not count."""
 
 
-def severity(found: Verdict | Effect) -> int:
+def severity(result: Verdict | Effect) -> int:
     """Return the place of a verdict or an effect among all, from the worst on."""
-    return place(found.value)
+    return place(result.value)
 
 
 def place(value: str, of_others: int = len(SEVERITY)) -> int:

@@ -1,4 +1,4 @@
-"""Drivers of a load: what one must offer, and the result of a round."""
+"""Drivers of a load: what a driver must offer, and the result of a round."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LogUnreadError(LoadError):
 
 
 PREFIX = "kpg-"
-"""Begins the names of topics, groups and transactional ids, after a stated prefix if there is one."""
+"""Begins the names of topics, groups and transactional ids, after a stated prefix if there is any."""
 FAILED = "brokers failed"
 """The kind of a doubt about something that brokers must not do: on the suite's own brokers it is a result."""
 
@@ -254,7 +254,7 @@ class Driver(Protocol):
     """Whether two loads can alternate within a burst; whole rounds alternate otherwise."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this driver cannot express the scenario, or None when it can."""
+        """Return the reason why this driver cannot express the scenario; None where it can."""
 
     def latency_basis(self, load: Load) -> str:
         """Return the moment from which this driver counts latency."""
@@ -332,7 +332,7 @@ class JournaledLoad(Protocol):
         """Have a consumer process that has waited join its group."""
 
     def received(self, name: str) -> int:
-        """Return how many records a consumer process has been given, by its last report."""
+        """Return the number of records that a consumer process has been given, by its last report."""
 
     def rest_readers(self) -> None:
         """Pause the first group's consumers, which stay members of it."""
@@ -365,7 +365,7 @@ class Engine(Driver, Protocol):
         """The settings that bound a producer's buffer; loads that take turns have one of their own size."""
 
     def batching(self, scenario: Scenario) -> Batching:
-        """Return how the scenario's producers batch."""
+        """Return the batching of the scenario's producers."""
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer

@@ -14,7 +14,7 @@ from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.metrics import Amount, Count
 
 FEWEST_READINGS = 3
-"""So many canary readings are taken before a cluster starts."""
+"""Number of canary readings before a cluster starts."""
 NO_USAGE = "the target file states no [prometheus]"
 """Why all that is `untold` of real brokers is missing, where no source is named."""
 
@@ -331,7 +331,7 @@ class Round:
         return tuple(doubt for flaw in self.flaws for doubt in flaw.doubts)
 
     def spoilt(self, metric: str) -> str:
-        """Return why this metric of the round must not be judged; empty when it may."""
+        """Return the reason why this metric of the round must not be judged; empty when it may."""
         if self.no_number(metric):
             return f"{metric} was measured as {self.metrics[metric]:g}: a counter that started anew, or was never read"
         if not self.flaws:
@@ -340,7 +340,7 @@ class Round:
         return next((why for name, why in named if metric == name or metric.startswith(f"{name}.")), "")
 
     def no_number(self, metric: str) -> bool:
-        """Return whether this metric was measured as what no figure can be."""
+        """Whether this metric was measured as what no figure can be."""
         value = self.metrics.get(metric, 0.0)
         return not (math.isfinite(value) and value >= 0)
 

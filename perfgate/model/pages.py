@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = {
 
 
 def page(name: str, folder: Path = FOLDER) -> str:
-    """Return how a message names a page: docs/targets.md, from here where it lies below, or its title."""
+    """Return a page as messages name it: docs/targets.md, from here where it lies below, or its title."""
     path, here = folder / f"{name}.md", Path.cwd()
     if not (path.is_file() and (folder.parent / "pyproject.toml").is_file()):
         return f'"{TITLES[name]}" in the documentation'

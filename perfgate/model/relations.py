@@ -1,4 +1,4 @@
-"""Relations: bounds on ratios of one metric between two scenarios, or over all scenarios of a factor's range."""
+"""Relations: bounds on ratios of a metric between two scenarios, or over all scenarios of a factor's range."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Validity = Literal["any", "own-hosts"]
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Relation:
-    """A statement about several scenarios' values of one metric, where it is `valid`.
+    """A statement about several scenarios' values of a metric, where it is `valid`.
 
     `shared_cores` replaces it where brokers and clients share the cores. `brokers`: it holds for clusters of this size
     only.
@@ -55,7 +55,7 @@ class Relation:
         return replace(self, at_least=ROUGH_LEAST) if fine else self
 
     def cannot(self, *, shares_cores: bool, brokers: int | None = None) -> str | None:
-        """Return why the relation says nothing there, or None when it does; `brokers`: how many, if that is known."""
+        """Return the reason why the relation cannot be judged there, if any; `brokers`: how many, if known."""
         if shares_cores and self.valid == "own-hosts":
             return "valid where brokers have hosts of their own; here they share the cores with the clients"
         if self.brokers and brokers and brokers != self.brokers:
@@ -126,13 +126,13 @@ class RangeRelation(Relation):
     @property
     def steps(self) -> tuple[PairRelation, ...]:
         """The ratios of the shape as pairs, without `hidden` ones."""
-        found = [self._towards(after, before, self.step_at_least) for before, after in pairwise(self.leg)]
+        ratios = [self._towards(after, before, self.step_at_least) for before, after in pairwise(self.leg)]
         if self.at_least is not None and len(self.leg) > 1:
             whole = self._towards(self.leg[-1], self.leg[0], self.at_least)
-            found = [*found, whole] if len(found) > 1 else [whole]  # a single step is the whole
+            ratios = [*ratios, whole] if len(ratios) > 1 else [whole]  # a single step is the whole
         width = 1 + self.flat_within
         flat = (self._pair(name, self.leg[-1], 1 / width, width) for name in self.flat)
-        return tuple(step for step in (*found, *flat) if step.name not in self.hidden)
+        return tuple(step for step in (*ratios, *flat) if step.name not in self.hidden)
 
     def _towards(self, after: str, before: str, at_least: float) -> PairRelation:
         of, over = (after, before) if self.goes == "rises" else (before, after)
@@ -153,14 +153,14 @@ class RangeRelation(Relation):
         )
 
     def lacks(self, measured: Collection[str]) -> str | None:
-        """Return why these scenarios cannot show the shape; None when they can."""
-        found = [name for name in self.names if name in measured]
-        if len(found) < FEWEST_OF_A_RANGE:
-            return f"{len(found)} of its {len(self.names)} scenarios are measured here; a range needs three"
-        if self.goes and len(set(found) & set(self.leg)) < 2:
+        """Return the reason why these scenarios cannot show the shape; None where they can."""
+        known = [name for name in self.names if name in measured]
+        if len(known) < FEWEST_OF_A_RANGE:
+            return f"{len(known)} of its {len(self.names)} scenarios are measured here; a range needs three"
+        if self.goes and len(set(known) & set(self.leg)) < 2:
             return f"needs two of {', '.join(self.leg)}, over which it {self.goes}"
         ends = {self.leg[0], self.leg[-1]} if self.at_least is not None else set()
-        turn = {self.leg[-1]} if set(found) & set(self.flat) else set()
+        turn = {self.leg[-1]} if set(known) & set(self.flat) else set()
         if absent := [name for name in self.names if name in ends | turn and name not in measured]:
             return f"needs {' and '.join(absent)}, which the others are held against"
         return None

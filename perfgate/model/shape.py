@@ -27,7 +27,7 @@ BEFORE_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Rates between `points` lie on straight lines; two points at one moment are a jump. The first one is at 0 s."""
+    """Rates between `points` lie on straight lines; two points at one moment are a jump. The first is at 0 s."""
 
     kind: str
     points: tuple[Point, ...]
@@ -65,11 +65,11 @@ class Shape:
 
     def at_mean(self, rate: float) -> Shape:
         """Return the shape with all rates changed in proportion, so that their mean is this."""
-        return replace(self, points=tuple((moment, one * rate / self.mean) for moment, one in self.points))
+        return replace(self, points=tuple((moment, own * rate / self.mean) for moment, own in self.points))
 
 
 def area(points: Sequence[Point]) -> float:
-    """Return how many records are due between the first and the last of these points."""
+    """Return the number of records that are due between the first and the last of these points."""
     return math.fsum((e - s) * (a + b) / 2 for (s, a), (e, b) in pairwise(points))
 
 
@@ -112,10 +112,10 @@ def read_shape(path: str, value: object) -> Shape:
         if kind == "csv":
             points = _of_file(rest)
         elif kind == "points":
-            points = _points(one.split("=") for one in rest.split("/"))
+            points = _points(point.split("=") for point in rest.split("/"))
         elif kind in NAMED:
-            names, made = NAMED[kind]
-            points = made(*numbers_of(names, rest))
+            names, make = NAMED[kind]
+            points = make(*numbers_of(names, rest))
         else:
             raise ValueError("is no shape of a rate")
         return Shape(kind=kind, points=_checked(points))
@@ -125,16 +125,16 @@ def read_shape(path: str, value: object) -> Shape:
 
 def numbers_of(names: Sequence[str], text: str) -> list[float | list[float]]:
     """Return the numbers that a text like base=1,peak=5 gives these names; `rates` are several. Raises ValueError."""
-    stated = [one.partition("=")[::2] for one in text.split(",")]
+    stated = [part.partition("=")[::2] for part in text.split(",")]
     if sorted(name for name, _ in stated) != sorted(names):
         raise ValueError(f"needs {', '.join(names)}, each once")
     given = dict(stated)
     return [[*map(float, given[n].split("/"))] if n == "rates" else float(given[n]) for n in names]
 
 
-def _points(rows: Iterable[Sequence[str]]) -> list[Point]:
+def _points(pairs: Iterable[Sequence[str]]) -> list[Point]:
     try:
-        return [(float(moment), float(rate)) for moment, rate in rows]
+        return [(float(moment), float(rate)) for moment, rate in pairs]
     except ValueError:
         raise ValueError("each of its points must be two numbers, seconds and records/s") from None
 

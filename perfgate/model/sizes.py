@@ -98,7 +98,7 @@ def read_sizes(path: str, value: object) -> Sizes:
     kind, _, rest = str(value).partition(":")
     try:
         if kind == "values":
-            pairs = [one.split("=") for one in rest.split("/")]
+            pairs = [part.split("=") for part in rest.split("/")]
             weights = {int(length): float(weight) for length, weight in pairs}
             if len(weights) < len(pairs):
                 raise ValueError("a size is stated twice")
@@ -106,8 +106,8 @@ def read_sizes(path: str, value: object) -> Sizes:
         elif kind == "lines":
             sizes = _of_lines(Path(rest))
         elif kind in NAMED:
-            names, made = NAMED[kind]
-            sizes = made(*numbers_of(names, rest))
+            names, make = NAMED[kind]
+            sizes = make(*numbers_of(names, rest))
         else:
             raise ValueError("are no sizes")
         if sizes.mean > MOST_MEAN_BYTES:
@@ -128,7 +128,7 @@ def _of_values(weights: Mapping[int, float]) -> Sizes:
 
 
 def _of_lines(path: Path) -> Sizes:
-    """Sizes like the lines of a file that are not empty; one that is shorter than a header counts as long as that."""
+    """Sizes like the lines of a file that are not empty; shorter lines count as long as a header."""
     lengths = sorted(max(LEAST_BYTES, len(line)) for line in path.read_bytes().splitlines() if line)
     if not lengths:
         raise ValueError("the file has no line that is not empty")

@@ -31,12 +31,12 @@ def strict(kind: type[T]) -> type[T]:
 
 def shallow(value: Any) -> dict[str, Any]:
     """Return a dataclass's fields by name, themselves unchanged."""
-    return {one.name: getattr(value, one.name) for one in fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def shared(kind: Any, *sources: Any) -> dict[str, Any]:
     """Return the sources' attributes that are fields of a dataclass, by name."""
-    return {one.name: getattr(s, one.name) for one in fields(kind) for s in sources if hasattr(s, one.name)}
+    return {field.name: getattr(s, field.name) for field in fields(kind) for s in sources if hasattr(s, field.name)}
 
 
 def toml_of(path: Path, stated: str, missing: str = "") -> dict[str, Any]:
@@ -44,12 +44,12 @@ def toml_of(path: Path, stated: str, missing: str = "") -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark of the encoding in front
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else why_unread(error)
-        raise ConfigurationError(f"{stated}: {said}") from None  # its context would show the line, secrets included
+        reason = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else why_unread(error)
+        raise ConfigurationError(f"{stated}: {reason}") from None  # its context would show the line, secrets included
 
 
 def why_unread(error: Exception) -> str:
-    """Return why a file of the user's cannot be read, without a line of it: that may hold a secret."""
+    """Return the reason why a file of the user's cannot be read, without a line of it: that may hold a secret."""
     if isinstance(error, UnicodeDecodeError):
         return f"it is no UTF-8 text (byte {error.start}): save it as UTF-8"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
@@ -71,18 +71,18 @@ def structured(kind: type[T], value: Mapping[str, Any], where: str) -> T:
 
 def _words(kind: type[Any], value: Mapping[str, Any], error: ValidationError) -> str:
     # A key that is misspelt is also missing: the misspelling is what helps.
-    fault = min(error.errors(include_url=False), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    fault = min(error.errors(include_url=False), key=lambda fault: fault["type"] != "unexpected_keyword_argument")
     key, *inner = map(str, fault["loc"] or ("",))
     if fault["type"] == "unexpected_keyword_argument" and not inner:
-        return f"has unknown key {key!r}; legal: {', '.join(one.name for one in fields(kind))}"
+        return f"has unknown key {key!r}; legal: {', '.join(field.name for field in fields(kind))}"
     path = ".".join((key, *inner))
     if fault["type"] == "missing":
         return f"lacks the key {path!r}"
     hint = get_type_hints(kind, include_extras=True).get(key)
     if fault["type"] == "literal_error" and not inner:
         return f"{key} = {value[key]!r} is not legal; legal: {', '.join(get_args(hint))}"
-    said = next((words for words in _marks(hint) if isinstance(words, str)), "")
-    return f"{key} = {value[key]!r} {said}" if said else f"{path} = {fault['input']!r} {fault['msg']}"
+    stated = next((words for words in _marks(hint) if isinstance(words, str)), "")
+    return f"{key} = {value[key]!r} {stated}" if stated else f"{path} = {fault['input']!r} {fault['msg']}"
 
 
 def _marks(hint: Any) -> Iterator[Any]:

@@ -24,7 +24,7 @@ ASK_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the brokers said at one moment (s on the monotonic clock): per partition its leader (-1: none) and its
+    """The state that brokers report at a moment (s on the monotonic clock): per partition its leader (-1: none) and its
     in-sync replicas, and which brokers take part."""
 
     at: float
@@ -66,7 +66,7 @@ class Watch(Protocol):
 
     topic: str
     states: list[State]
-    """Every state that differs from the one before."""
+    """Every state that differs from that before."""
 
     def __enter__(self) -> Self:
         """Begin to ask."""
@@ -93,7 +93,7 @@ class Faults(Protocol):
         """Do this to a node, without waiting for its effect."""
 
     def session_s(self) -> float | None:
-        """Return how long a broker may be silent (s), as real brokers say; 0: unknown; None: as declared."""
+        """Return the time that a broker may be silent, in s, by real brokers' report; 0: unknown; None: as declared."""
 
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""
@@ -102,7 +102,7 @@ class Faults(Protocol):
         """Return the active controller's node."""
 
     def changes(self, topic: str) -> Sequence[LoggedChange] | None:
-        """Return what the controllers logged about this topic and the brokers; None where that cannot be read."""
+        """Return the logged changes of this topic and the brokers; None where the controllers' log cannot be read."""
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Ask the controllers to move each partition's replicas to these brokers, without waiting."""
@@ -130,7 +130,7 @@ class TopicKeeper(Protocol):
         """Have topics that were kept be as `create` made them, whatever other topics were created since."""
 
     def exists(self, name: str) -> bool:
-        """Return whether the brokers have a topic of this name."""
+        """Whether the brokers have a topic of this name."""
 
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
         """Return every partition's end offset, `partitions` of each of `count` topics."""
@@ -148,20 +148,20 @@ class LiveSettings(Protocol):
     def fixed(self, names: Iterable[str]) -> list[str]:
         """Return those that take effect at a broker's start only.
 
-        Raises ConfigurationError for one that the brokers do not know.
+        Raises ConfigurationError for a name that the brokers do not know.
         """
 
     def change(self, values: Settings) -> float:
-        """Have every broker take these values; return how long it took until the last one said so, in s.
+        """Have every broker take these values; return the time until the last confirmed them, in s.
 
-        Raises ConfigurationError for a value that brokers refuse; TargetError where one does not take it.
+        Raises ConfigurationError for a value that brokers refuse; TargetError where a broker does not take it.
         """
 
     def still(self, values: Settings) -> float:
-        """Raise InterferedError where another client changed the values; return how long the check took, in s."""
+        """Raise InterferedError where another client changed the values; return the time that the check took, in s."""
 
     def restore(self) -> float:
-        """Put every setting back as it was before its first change; return how long that took, in s."""
+        """Put every setting back as it was before its first change; return the time that it took, in s."""
 
 
 class OutsideChange(LiveSettings, Protocol):
@@ -180,14 +180,14 @@ class Reachable(Protocol):
         """Return the bootstrap servers (`host:port,...`) that a client on this link uses."""
 
     def client_settings(self) -> Settings:
-        """Return what a client needs besides the bootstrap servers (security), in librdkafka's names."""
+        """Return the settings that a client needs besides the bootstrap servers (security), in librdkafka's names."""
 
     def check(self) -> None:
         """Raise TargetError, with the broker and the reason, when a broker is gone."""
 
 
 class Cluster(Reachable, Protocol):
-    """A running cluster that fits one ClusterSpec."""
+    """A running cluster that fits a ClusterSpec."""
 
     spec: ClusterSpec
     own: bool
@@ -213,10 +213,10 @@ class Cluster(Reachable, Protocol):
         """Return a watch of the topic's state, for while something is done to the brokers."""
 
     def topics(self) -> TopicKeeper:
-        """Return what creates topics on these brokers."""
+        """Return the keeper of topics on these brokers."""
 
     def live_settings(self) -> LiveSettings:
-        """Return what changes settings while the brokers run; with the cluster's end they are put back, or gone."""
+        """Return the settings that can change while the brokers run; put back, or gone, with the cluster's end."""
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
         """Have each broker take no more bytes/s than this from producers of a client id, until the cluster's end.
@@ -225,13 +225,13 @@ class Cluster(Reachable, Protocol):
         """
 
     def rtt_ms(self, link: Link) -> float:
-        """Return one request's round trip over this link, in ms (median over brokers and repeats)."""
+        """Return a request's round trip over this link, in ms (median over brokers and repeats)."""
 
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines of every broker's log."""
 
     def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of the target: kind, name, kafka_version, brokers, racks, java."""
+        """Return the facts of the target that run.json has: kind, name, kafka_version, brokers, racks, java."""
 
 
 class OfCluster(str):
@@ -258,16 +258,16 @@ class Target(Protocol):
         """Fetch what these clusters need before any starts. Raises ConfigurationError."""
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return what is known of such a cluster before it starts: at least kind, name, kafka_version."""
+        """Return the facts of such a cluster that are known before it starts: at least kind, name, kafka_version."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this target, once prepared, cannot run the scenario (`OfCluster`: as it is now); None: it can."""
+        """Return the reason why this target, once prepared, cannot run the scenario, if any; `OfCluster`: as it is."""
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """Return the cluster of this spec: the one alive, or a new one. Raises TargetError."""
+        """Return the cluster of this spec: that which is alive, or a new cluster. Raises TargetError."""
 
     def beside(self, spec: ClusterSpec) -> Cluster:
-        """Return a second cluster, of this spec, next to the one alive. Raises TargetError."""
+        """Return a second cluster, of this spec, next to that which is alive. Raises TargetError."""
 
     def keep_aot_cache(self) -> None:
         """Keep Java's AOT cache, so that later runs warm up sooner; nothing where there is none."""

@@ -29,12 +29,12 @@ OF_TIER = {
 
 
 def driver_option(system: System, driver: str) -> tuple[str, ...]:
-    """Return the option that names this driver; none for the system's usual one."""
+    """Return the option that names this driver; none for the system's usual driver."""
     return ("--driver", driver) if driver in DRIVERS[system][1:] else ()
 
 
 def tier_options(tier: Mapping[str, Any]) -> list[str]:
-    """Return the options by which a recorded tier differs from the usual one of its name."""
+    """Return the options by which a recorded tier differs from the usual tier of its name."""
     usual = TIERS.get(str(tier["name"]))
     differing = {option: field for option, field in OF_TIER.items() if usual and field in tier}
-    return [f"{one}={tier[field]:g}" for one, field in differing.items() if tier[field] != getattr(usual, field)]
+    return [f"{option}={tier[field]:g}" for option, field in differing.items() if tier[field] != getattr(usual, field)]

@@ -26,8 +26,8 @@ class _OfItsKind(type):
     """Makes `Load(kind=...)` and `replace(load, kind=...)` give an object of that kind's type."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
-        made = KINDS.get(values["kind"], Load) if "kind" in values and cls in (Load, *KINDS.values()) else cls
-        return type.__call__(made, *args, **values)
+        kind = KINDS.get(values["kind"], Load) if "kind" in values and cls in (Load, *KINDS.values()) else cls
+        return type.__call__(kind, *args, **values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,15 +113,15 @@ class Load(metaclass=_OfItsKind):
         return {} if self.share_of_knee else {"load.rate": self.rate}
 
     def judged(self, *, readers: bool) -> tuple[str, ...]:
-        """Return the metrics that must be judged, the one that decides first; `readers`: consumers read along."""
+        """Return the metrics that must be judged, first that which decides; `readers`: consumers read along."""
         return (self.decides, *self.also_judged, *([self.readers_metric] if readers and self.readers_metric else []))
 
     def cannot_decide(self, metric: str) -> str:
-        """Return why this metric says nothing about a change of it; empty when it may."""
+        """Return the reason why this metric cannot decide about a change of it; empty when it can."""
         return ""
 
     def lacks(self, field: str) -> str:
-        """Return why a change of this field changes nothing; empty when it may, or no load has the field."""
+        """Return the reason why a change of this field changes nothing; empty when it may, or no load has the field."""
         kinds = [name for name, kind in KINDS.items() if field in kind.takes]
         return f"its load is {self.kind}, not {kinds[0]}" if kinds and field not in self.takes else ""
 
