@@ -119,7 +119,7 @@ class Comparison:
 
     `method`: `turns` (of a second, within a burst on the same brokers), `rounds` (whole rounds alternate on the same
     brokers) or `pairs` (on two clusters side by side, a new pair for each unit). Rounds of both sides with the same
-    numbers form the units of the statistics, `rounds_per_unit` of each side in one.
+    numbers form the units of the statistics, `rounds_per_unit` of each side in a unit.
     """
 
     change: str
@@ -136,7 +136,7 @@ class Comparison:
     two_clusters: bool = False
     """Whether each side has an existing cluster of its own, measured by turns or rounds."""
     recorded: tuple[RecordedPairs, ...] = ()
-    """Recorded scatter between pairs, by metric, besides the measured one; method `pairs` only."""
+    """Recorded scatter between pairs, by metric, besides the measured scatter; method `pairs` only."""
     former_plans: tuple[int, ...] = ()
     """Smaller plans, rising, that ended undecided before other scenarios left time over."""
 

@@ -40,11 +40,11 @@ ERROR_CODES: Mapping[str, ErrorCodes] = {
 
 
 def is_promised(scenario: Scenario) -> bool:
-    """Whether what brokers acknowledge is nowhere lost when one process of the cluster ends.
+    """Whether what brokers acknowledge is nowhere lost when a process of the cluster ends.
 
     Kafka: with acks=all all replicas in sync have it, with less the next leader may cut its log back. Pulsar: a bookie
     keeps what it has acknowledged, in the kernel's page cache at least, and reads it again after it was killed; no
-    other one's log replaces it.
+    other bookie's log replaces it.
     """
     if scenario.cluster.system == "pulsar":
         return True

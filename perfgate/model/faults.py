@@ -1,6 +1,6 @@
 """Faults: what each kind offers, what its action sees and does, and the scenario that has a fault.
 
-A kind is one file in `perfgate/faults`.
+Each kind is a file in `perfgate/faults`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class FaultKind:
 
 
 class _Folder(Mapping[str, FaultKind]):
-    """Kinds of fault by name: FAULT of each module in the folder that has one."""
+    """Kinds of fault by name: FAULT of each module in the folder that defines it."""
 
     def _kinds(self) -> dict[str, FaultKind]:
         modules = _modules(tuple(import_module(FOLDER).__path__))

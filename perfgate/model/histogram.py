@@ -90,7 +90,7 @@ class LatencyRecorder:
 
     @property
     def negative(self) -> int:
-        """How many values so far were below zero; they count as one microsecond."""
+        """How many values so far were below zero; they count as a microsecond."""
         self._flush()
         return self._negative
 

@@ -14,9 +14,9 @@ from perfgate.model.system import System, system_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold:
-    """What one metric of one scenario must reach: `baseline`, give or take the share `reach`.
+    """What a metric of a scenario must reach: `baseline`, give or take the share `reach`.
 
-    The reach is the stated `tolerance`, or a wider one that follows from `runs` runs with a spread of `spread`.
+    The reach is the stated `tolerance`, or a wider share that follows from `runs` runs with a spread of `spread`.
     """
 
     scenario: str
@@ -261,9 +261,9 @@ class MetricEffect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonOutcome:
-    """What a change does to one scenario: the primary metric decides, the others are shown.
+    """What a change does to a scenario: the primary metric decides, the others are shown.
 
-    `more_minutes`: what an INCONCLUSIVE one would still need in 8 of 10 cases; None: unknown. `detectable`: the
+    `more_minutes`: what an INCONCLUSIVE comparison would still need in 8 of 10 cases; None: unknown. `detectable`: the
     smallest slowdown (a share) that this many units of this spread show in 8 of 10 comparisons. `scatter`: what the
     scatter between pairs of clusters rests on besides those measured, in words. `paths_ms`: the client's round trip to
     each of two existing clusters. `unit_effects`: of each unit, the share by which the primary metric differed.

@@ -98,7 +98,7 @@ TICK_S = 0.1
 class OverTime:
     """What became of the records that were due in a shaped load's window, by the time since it opened.
 
-    `sent`, `acked`: how many were handed over and acknowledged in each TICK_S, after the window in the last one.
+    `sent`, `acked`: how many were handed over and acknowledged in each TICK_S, after the window in the last.
     `latency`: their coarse buckets, by the second in which they were due. `phases`: encoded histogram of each phase.
     """
 
@@ -266,7 +266,7 @@ class Driver(Protocol):
         """Return a request's round trip (ms) from where this driver's clients run; None: they run here."""
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        """Run one round. Raises LoadError where there was no valid load, and what `observer.check` raises."""
+        """Run a round. Raises LoadError where there was no valid load, and what `observer.check` raises."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +293,7 @@ class Batching:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Late:
-    """`turns` of one side, `of` those before a measured one of the other, whose records were under way in that one."""
+    """`turns` of one side, `of` those before a measured turn of the other, in which their records were under way."""
 
     turns: int
     of: int
@@ -323,7 +323,7 @@ class JournaledLoad(Protocol):
         """Let time pass until the monotonic clock shows `moment`."""
 
     def kill(self, name: str) -> None:
-        """Kill one generator process."""
+        """Kill a generator process."""
 
     def leave(self, name: str) -> None:
         """Have a consumer process leave its group in good order, and end."""
@@ -362,7 +362,7 @@ class Engine(Driver, Protocol):
 
     @property
     def buffer_settings(self) -> tuple[str, ...]:
-        """The settings that bound a producer's buffer; loads that take turns have one of their own size."""
+        """The settings that bound a producer's buffer; loads that take turns have a buffer of their own size."""
 
     def batching(self, scenario: Scenario) -> Batching:
         """Return the batching of the scenario's producers."""

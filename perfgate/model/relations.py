@@ -10,7 +10,7 @@ from typing import Literal, Self
 from perfgate.model.metrics import MetricInfo
 
 FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
-"""A ratio with a least value in FINE_MARGINS needs a quiet machine; on a noisy one ROUGH_LEAST must hold."""
+"""A ratio with a least value in FINE_MARGINS needs a quiet machine; on a noisy machine ROUGH_LEAST must hold."""
 FEWEST_OF_A_RANGE = 3
 
 Validity = Literal["any", "own-hosts"]
@@ -94,7 +94,7 @@ class RangeRelation(Relation):
 
     `leg`: the scenarios over which it `goes` up or down, the turning point last; without a direction only the scenario
     that `flat` ones are compared with. Bounds are ratios in that direction, the larger value over the smaller: each to
-    the one before from `step_at_least` (below 1: a little the other way) to `at_most`; the turning point to the first
+    that before from `step_at_least` (below 1: a little the other way) to `at_most`; the turning point to the first
     from `at_least`, if stated, to `at_most`. `flat` ones lie within 1 + `flat_within` times the turning point, up or
     down. `hidden`: names of steps that are not judged, since the measurement cannot show them.
     """

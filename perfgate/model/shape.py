@@ -27,7 +27,7 @@ BEFORE_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Rates between `points` lie on straight lines; two points at one moment are a jump. The first is at 0 s."""
+    """Rates between `points` lie on straight lines; two points at one moment are a jump. The first one is at 0 s."""
 
     kind: str
     points: tuple[Point, ...]

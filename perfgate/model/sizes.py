@@ -17,7 +17,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.shape import numbers_of
 
 LEAST_BYTES = 32
-"""A shorter record has another header, which is checked as a whole of one length."""
+"""A shorter record has another header, which is checked as a whole of fixed length."""
 MOST_BYTES = 16 << 20
 MOST_MEAN_BYTES = 1 << 20
 POOL_BYTES, LEAST_ROWS, MOST_ROWS = 4 << 20, 64, 1 << 16

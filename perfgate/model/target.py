@@ -49,7 +49,7 @@ class State:
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
     """One change at a moment (s on the monotonic clock): a broker `fenced`, or `back`; a partition's new `leader` (-1:
-    it has none), `unclean` if that one was not in sync; a `controller` that became the active one.
+    it has none), `unclean` if it was not in sync; a `controller` that became active.
 
     `number`: of the broker, partition or controller.
     """
@@ -111,7 +111,7 @@ class Faults(Protocol):
         """Drop the brokers' logs from the page cache; return the share of them that stays in it."""
 
     def local_share(self, topic: str, replicas: int) -> float:
-        """Return the bytes of a topic in one replica's own logs over those in the remote tier; infinity: none there."""
+        """Return the bytes of a topic in a replica's own logs over those in the remote tier; infinity: none there."""
 
 
 class TopicKeeper(Protocol):
@@ -241,7 +241,7 @@ class OfCluster(str):
 
 
 class Target(Protocol):
-    """Starts clusters: one at a time, or two that are compared."""
+    """Starts clusters: singly, or two that are compared."""
 
     kind: str
     own: bool
@@ -284,7 +284,7 @@ class SampledRecords:
     """What a sample of records is like. `record_bytes`: mean, median and p99 of their values.
 
     `keyed`: how many have a key; `keys`: how many different keys. `gzip_ratio`: how many times smaller gzip makes their
-    values, 16 KiB at a time. `packed`: bytes of records in each byte that the brokers sent, above one where batches are
+    values, 16 KiB at a time. `packed`: bytes of records in each byte that the brokers sent, above 1 where batches are
     compressed; None: unknown.
     """
 

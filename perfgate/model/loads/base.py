@@ -70,7 +70,7 @@ class Load(metaclass=_OfItsKind):
     may_be_lowered: ClassVar[bool] = False
     """Whether a target's limits lower the rate; a scenario with another load is not run there instead."""
     windows: ClassVar[int] = 1
-    """About how many windows one round has."""
+    """About how many windows a round has."""
     counts_from: ClassVar[str] = "none"
     """The moment from which the suite's own driver counts latency."""
     decides: ClassVar[str] = "records_per_s"
@@ -98,7 +98,7 @@ class Load(metaclass=_OfItsKind):
 
     @property
     def no_rate(self) -> str:
-        """The reason why there is no rate yet; empty when there is one."""
+        """The reason why there is no rate yet; empty when there is."""
         unknown = self.share_of_knee and not self.rate
         return self.knee or f"its rate is {self.share_of_knee:g} x a knee that is not known" if unknown else ""
 
@@ -134,7 +134,7 @@ class Load(metaclass=_OfItsKind):
         return self
 
     def windows_of(self, window_s: float, warmup_s: float) -> float:
-        """Return about how many of a tier's windows of this length, each with its warm-up, one round takes."""
+        """Return about how many of a tier's windows of this length, each with its warm-up, a round takes."""
         return max(self.windows, (self.window_s + warmup_s) / (window_s + warmup_s))
 
     def at_share_of_knee(self, share: float) -> Load:

@@ -1,4 +1,4 @@
-"""Ramp: paced loads of several rates, up to `rate`, that search for the highest one that meets a service level."""
+"""Ramp: paced loads of several rates, up to `rate`, that search for the highest that meets a service level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shaped load: open loop like a paced one, at a rate that changes over the window as its shape says."""
+"""Shaped load: open loop like a paced load, at a rate that changes over the window as its shape says."""
 
 from __future__ import annotations
 
