@@ -138,16 +138,14 @@ def never_reached(comparison: Comparison) -> str:
     sides = comparison.sides
     written_ms = _written_to_ms(comparison)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
-        stated = [_settings(side).get(name) for side in sides]
+        stated = [_settings(m).get(name) for m in sides]
         if stated[0] == stated[1] or not all(value is None or NUMBER.fullmatch(value) for value in stated):
             continue
         # Below 0 it is no limit, which no topic comes to.
-        limits = [
-            (int(value) * AFTER_MS.get(name, 1), side) for value, side in zip(stated, sides, strict=True) if value
-        ]
-        reached = [written_ms if name in AFTER_MS else _fullest(side, name) for _, side in limits]
-        within = [side for most, (limit, side) in zip(reached, limits, strict=True) if 0 <= limit <= most]
-        if any(_looks_every_ms(side, name) <= written_ms for side in within):
+        limits = [(int(value) * AFTER_MS.get(name, 1), m) for value, m in zip(stated, sides, strict=True) if value]
+        reached = [written_ms if name in AFTER_MS else _fullest(m, name) for _, m in limits]
+        within = [m for most, (limit, m) in zip(reached, limits, strict=True) if 0 <= limit <= most]
+        if any(_looks_every_ms(m, name) <= written_ms for m in within):
             continue
         wanted, most = " and ".join(value for value in stated if value), max(reached)
         if within:

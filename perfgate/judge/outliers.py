@@ -32,7 +32,10 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     """
     # Those with a fault have no window for it; those without a valid load show nothing.
     reports = [r.hosts for r in rounds if r.hosts and r.failover is None and not r.invalid]
-    slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts if _done_by(host)} for hosts in reports]
+    slow = [
+        {host.name: 1 / max(host.done_in_window / by, 1e-9) for host in hosts if (by := _done_by(host))}
+        for hosts in reports
+    ]
     late = [
         {
             host.name: latency["latency_ms.p99"]
@@ -71,10 +74,6 @@ def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> 
         for of_round in figures
     )
     return (name, factor) if factor >= LEAST_FACTOR else None
-
-
-def _each(host: HostReport) -> float:
-    return host.done_in_window / _done_by(host)
 
 
 def _done_by(host: HostReport) -> int:
@@ -125,7 +124,7 @@ def _line(words: str, rounds: Sequence[Round], worse: Worse) -> list[str]:
     chance = PARTITIONS_BY_CHANCE / PARTITION_QUESTIONS
     if worst := always_worst(_by_broker(rounds, worse), chance):
         whose = f"broker {worst[0]}: the partitions that it leads have"
-    elif worst := always_worst(_by_partition(rounds, worse), chance):
+    elif worst := always_worst([{str(i): worse(p) for i, p in enumerate(r.partitions)} for r in rounds], chance):
         whose = f"partition {worst[0]}: it has"
     else:
         return []
@@ -139,7 +138,3 @@ def _by_broker(rounds: Sequence[Round], worse: Worse) -> Figures:
         for partition in r.partitions:
             led[-1].setdefault(str(partition.leader), []).append(worse(partition))
     return [{broker: statistics.fmean(values) for broker, values in leaders.items()} for leaders in led]
-
-
-def _by_partition(rounds: Sequence[Round], worse: Worse) -> Figures:
-    return [{str(index): worse(partition) for index, partition in enumerate(r.partitions)} for r in rounds]

@@ -183,7 +183,7 @@ def _unknown(end: RunEnd) -> str:
     if end.lacking:
         more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
         return f"{end.lacking[0]}{more}"
-    if others := [judged for judged in end.judged if judged.test is not _expected_test_end(judged, end)]:
+    if others := [judged for judged in end.judged if _ended_otherwise(judged, end)]:
         return (
             f"{others[0].name} is {others[0].result.value}, and its test ended otherwise ({others[0].test.value}): "
             "something outside the gate changed it"
@@ -206,16 +206,13 @@ def _explained(end: RunEnd) -> bool:
 
 def _errors(end: RunEnd) -> list[str]:
     failed = (TestEnd.FAILED, TestEnd.ERROR)
-    wrong = [
-        judged.name
-        for judged in end.judged
-        if judged.test in failed and judged.test is not _expected_test_end(judged, end)
-    ]
+    wrong = [judged.name for judged in end.judged if judged.test in failed and _ended_otherwise(judged, end)]
     return list(dict.fromkeys([*end.errors, *wrong]))
 
 
-def _expected_test_end(judged: Judged, end: RunEnd) -> TestEnd:
-    return test_end_of(judged.result, end.policy, missing_is_red=end.missing_is_red)
+def _ended_otherwise(judged: Judged, end: RunEnd) -> bool:
+    """Whether a test ended otherwise than its result asks for."""
+    return judged.test is not test_end_of(judged.result, end.policy, missing_is_red=end.missing_is_red)
 
 
 def is_undecided(result: Result) -> bool:

@@ -212,13 +212,11 @@ def profile_facts(
 
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
     """The profile whose facts hold, or None; of several that of the run's release. Raises ConfigurationError."""
-    matching = [profile for profile in profiles.values() if matches(profile, facts)]
+    matching = [p for p in profiles.values() if matches(p, facts)]
     if len(matching) > 1:
-        same = [
-            profile for profile in matching if all(profile.facts.get(name) == facts.get(name) for name in UNDER_TEST)
-        ]
+        same = [p for p in matching if all(p.facts.get(name) == facts.get(name) for name in UNDER_TEST)]
         if len(same) != 1:
-            names = ", ".join(sorted(profile.name for profile in matching))
+            names = ", ".join(sorted(p.name for p in matching))
             raise ConfigurationError(
                 f"several profiles match this target and machine: {names}; name one with --profile"
             )

@@ -228,7 +228,7 @@ def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
         return ()
     share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds)
     text = f"candidate: {WARMING}: one spent {share * 100:.0f} % of its CPU on compiling its own code"
-    return (Doubt(kind="warm-up", whose="brokers", text=text, factor=compiling_factor(rounds, COLD)),)
+    return (Doubt(kind=WARM, whose="brokers", text=text, factor=compiling_factor(rounds, COLD)),)
 
 
 def cold_units(comparison: Comparison) -> int:

@@ -47,16 +47,17 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
     Links lead to ``allure.html#of=<name>`` beside it, which the builder of the report resolves.
     """
     document, past = view.document, past or Past()
+    word = word_of(document)
     same = [line for line in view.lines if line.verdict in COLLAPSED]
     rows = figure_rows(document, before)
     sparks = [_spark(row, past) for row in rows]
     return _template().render(
         title=f"{SYSTEM_NAMES[system_of(document['target'])]} performance gate {document['run_id']}",
-        word=word_of(document),
+        word=word,
         started=document["started"],
         exit_code=document["exit_code"],
         tone=tone,
-        tone_of_run=_tone_of_run(view),
+        tone_of_run="red" if word == "RED" else "green" if word == WORDS[ExitCode.GREEN] else "open",
         headline=view.headline(),
         bold=(*view.often, *banners(document, before)),
         files=FILES,
@@ -95,11 +96,6 @@ def style() -> str:
 def tone(verdict: str) -> str:
     """Return the class of a verdict's colour."""
     return "red" if verdict in RED else "green" if verdict in GREEN else "open"
-
-
-def _tone_of_run(view: View) -> str:
-    word = word_of(view.document)
-    return "red" if word == "RED" else "green" if word == WORDS[ExitCode.GREEN] else "open"
 
 
 def _nothing_off(view: View) -> str:

@@ -88,9 +88,7 @@ def to_do_line(
     selection. `names`: of all scenarios that there are. `on_that_machine`: the run was recorded, perhaps elsewhere.
     `with_fault`: names of those whose declaration states their number of rounds.
     """
-    worst: list[tuple[str, Sequence[str], Outcome]] = [
-        (outcome.name, alone(outcome.name, names), outcome) for outcome in outcomes
-    ]
+    worst: list[tuple[str, Sequence[str], Outcome]] = [(o.name, alone(o.name, names), o) for o in outcomes]
     worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), o) for name, o in relations.items()]
     worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: severity(each[2].verdict))
     if not worst and not (outcomes or relations):

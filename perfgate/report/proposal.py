@@ -368,18 +368,12 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        folders = {"--results": (results, "results"), "--thresholds": (thresholds, "thresholds")}
-        given = [
-            word
-            for option, (folder, usual) in folders.items()
-            if folder != Path(usual)
-            for word in (option, str(folder))
-        ]
+        folders = (("--results", results, "results"), ("--thresholds", thresholds, "thresholds"))
+        given = [word for option, own, usual in folders if own != Path(usual) for word in (option, str(own))]
         recording = recording_of(like, *given)
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {recording} does the rest, then again")
         return 1
-    candidates = proposed(runs)
-    proposals = of_enough(candidates, runs)
+    proposals = of_enough(candidates := proposed(runs), runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
     for new in proposals:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")

@@ -129,6 +129,7 @@ def without_histograms(entry: object) -> str:
 def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[str, Any]:
     """Return a scenario's entry: what it declares, what was measured, what was judged."""
     scenario, rounds, link = measurement.scenario, measurement.rounds, measurement.scenario.link
+    needs_no_log = outcome and (outcome.verdict.green or outcome.verdict is Verdict.MISSING)
     entry = {
         **shared(ScenarioEntry, scenario, measurement),
         "family": scenario.families[0],
@@ -148,13 +149,9 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "declared": Declared(added_rtt_ms=link.added_rtt_ms, **shared(Declared, scenario)),
         "discarded_rounds": measurement.discarded,
         "warm_up_rounds": measurement.warm_up,
-        "broker_log_tail": "" if outcome and _needs_no_log(outcome.verdict) else measurement.broker_log_tail,
+        "broker_log_tail": "" if needs_no_log else measurement.broker_log_tail,
     }
     return plain(ScenarioEntry(**entry))
-
-
-def _needs_no_log(verdict: Verdict) -> bool:
-    return verdict.green or verdict is Verdict.MISSING
 
 
 def _with_each_log_once(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -200,9 +197,7 @@ def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict
         "verdict": outcome.effect,
         "estimate": primary.estimate if primary else None,
         "interval": primary.interval if primary else None,
-        "others": [
-            EffectEntry(**{**shared(EffectEntry, other), "metric": other.metric.name}) for other in outcome.others
-        ],
+        "others": [EffectEntry(**{**shared(EffectEntry, o), "metric": o.metric.name}) for o in outcome.others],
         "baseline": scenario_entry(comparison.baseline, None),
         "candidate": scenario_entry(comparison.candidate, None),
     }
@@ -364,10 +359,8 @@ def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
     """Return a recorded run's comparisons by scenario. Raises ConfigurationError."""
     with _damaged_in("a comparison"):
         return {
-            entry["scenario"]: _comparison(
-                "comparison", entry, entry["baseline"], recorded_measurement(entry["candidate"])
-            )
-            for entry in document["comparisons"]
+            e["scenario"]: _comparison("comparison", e, e["baseline"], recorded_measurement(e["candidate"]))
+            for e in document["comparisons"]
         }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.judge.phrases import number
+from perfgate.judge.rates import AT_THE_CAP
 from perfgate.judge.statistics import CONFIDENCE, LARGEST_LOG
 from perfgate.model import SYSTEM_NAMES, Measurement, Scenario, metric_info, system_of
 from perfgate.model.command import command_line
@@ -37,8 +38,6 @@ METRICS = (
     "broker_cpu_us_per_record",
     "broker_rss_mib.sum",
 )
-AT_CAP = 0.98
-"""A capped load that gets this share of its rate measures the cap, not the brokers."""
 COLUMNS = ("scenario", "metric", "Kafka", "Pulsar", "Pulsar / Kafka", "95 % interval", "so")
 MACHINE = ("cpu_model", "cores", "memory_mib")
 NO_FLUSH, FSYNC = "page cache", "fsync"
@@ -164,7 +163,7 @@ def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float
     if ratio is None:
         return (pair.name, metric, *figures, "-", "-", "too few values")
     estimate, (low, high) = ratio
-    cap = AT_CAP * pair.kafka[0].scenario.load.rate
+    cap = AT_THE_CAP * pair.kafka[0].scenario.load.rate
     if metric == RATE and any(min(values) >= cap for values in (kafka, pulsar)):
         words = "at the cap of the load: no comparison"
     else:

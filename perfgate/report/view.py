@@ -180,13 +180,10 @@ def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
 
     A reader that joined late has lost nothing before it joined: `missed` counts what it should have had.
     """
-    accountings = [entry["accounting"] for entry in entries]
-    total = {
-        key: sum(accounting[key] for accounting in accountings)
-        for key in ("attempted", "acked", "failed", "unresolved")
-    }
+    keys = ("attempted", "acked", "failed", "unresolved")
+    total = {key: sum(entry["accounting"][key] for entry in entries) for key in keys}
     line = "{attempted:,} records sent: {acked:,} acknowledged, {failed:,} failed, {unresolved:,} unresolved"
-    if withdrawn := sum(a.get("withdrawn", 0) for a in accountings):
+    if withdrawn := sum(entry["accounting"].get("withdrawn", 0) for entry in entries):
         line += f", {withdrawn:,} taken back before they left the client"
     readings = [entry["reading"] for entry in entries if entry["reading"]]
     if readings:
