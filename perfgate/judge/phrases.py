@@ -9,7 +9,7 @@ NEVER = "was never reached"
 PATHS = "the client's paths to the two clusters differ"
 GROWING = "a latency that keeps growing compares nothing"
 """Of a load that the declared brokers do not take: more of it says no more."""
-KEPT_SO = "kept with all that late sends added"
+KEPT_THOUGH_LATE = "kept with all that late sends added"
 
 MOST_NAMES = 5
 

@@ -12,7 +12,7 @@ from typing import cast
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
 from perfgate.judge.claims.more_hosts import host_doubts
 from perfgate.judge.doubts import words
-from perfgate.judge.phrases import KEPT_SO
+from perfgate.judge.phrases import KEPT_THOUGH_LATE
 from perfgate.judge.rates import at_its_cap, paired_ratios
 from perfgate.judge.rounds import flaws_by_arm, only_sent_late, rounds_with, values_of
 from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
@@ -92,7 +92,7 @@ class RatioCase(Case):
         if reason := self._why_not_kept(self.ratios):
             return self.judged(Verdict.INCONCLUSIVE, reason, self.ratios)
         late = "; ".join(flaws_by_arm(((m.scenario.name, m) for m in self.both), [self.metric]))
-        return self.judged(Verdict.PASS, f"{KEPT_SO}: {late}" if late else "", self.ratios)
+        return self.judged(Verdict.PASS, f"{KEPT_THOUGH_LATE}: {late}" if late else "", self.ratios)
 
     def in_spite(self, ruling: Ruling) -> Ruling:
         """The ruling, REGRESSED where the ratios are beyond a bound without all that doubts explain."""

@@ -66,8 +66,8 @@ class Same(UnitsClaim):
         off = -self.metric.sign * hidden
         plain = replace(estimate.rule, below=0.0, above=0.0)
         without = replace(estimate, mean=estimate.mean + off, interval=(low + off, high + off), rule=plain)
-        only_so = decided(estimate) == self.metric.sign != decided(without)
-        return only_so or worse < self.margin <= worse + hidden
+        only_by_path = decided(estimate) == self.metric.sign != decided(without)
+        return only_by_path or worse < self.margin <= worse + hidden
 
 
 class ChangeCase(UnitsCase):

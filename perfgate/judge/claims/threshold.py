@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from perfgate.judge.doubts import Doubts, settled
-from perfgate.judge.phrases import KEPT_SO
+from perfgate.judge.phrases import KEPT_THOUGH_LATE
 from perfgate.judge.rates import RATE_TAKEN, rate_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, only_sent_late, rounds_with, spoilt, values_of
 from perfgate.judge.scenario_case import PlainCase, claim
@@ -115,11 +115,11 @@ def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
         common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, others))
     doubts: Doubts = case.doubts_by_round(rounds, *common)
     # What late sends added is in the figures: green with it is green.
-    if kept_so := judged.verdict.green and only_sent_late(measurement, metric.name):
+    if kept_though_late := judged.verdict.green and only_sent_late(measurement, metric.name):
         doubts = [[doubt for doubt in of_round if doubt.kind != SENT_LATE] for of_round in doubts]
     final = settled(judged, metric.sign, values, doubts, red)
-    if lacking and kept_so and final.verdict.green:
-        return replace(final, reason=f"{KEPT_SO}: {lacking.reason}")
+    if lacking and kept_though_late and final.verdict.green:
+        return replace(final, reason=f"{KEPT_THOUGH_LATE}: {lacking.reason}")
     return lacking if lacking and final.verdict is not Verdict.REGRESSED else final
 
 
