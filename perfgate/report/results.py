@@ -220,7 +220,6 @@ def plain(entry: Any) -> dict[str, Any]:
 
 
 def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
-    """Return the sum of all rounds' accounting."""
     failed = Counter[str]()
     for r in rounds:
         failed.update(r.accounting.failed)

@@ -126,7 +126,6 @@ class Load(metaclass=_OfItsKind):
         return f"its load is {self.kind}, not {kinds[0]}" if kinds and field not in self.takes else ""
 
     def at_rate(self, rate: float) -> Load:
-        """Return the load at a stated rate."""
         return replace(self, rate=rate, share_of_knee=0.0, knee="")
 
     def in_shape(self, shape: Shape) -> Load:
