@@ -1,4 +1,4 @@
-"""The end of a run as a value, and the exit code that follows from it. Pure.
+"""The end of a run as one value, and the exit code that follows from it. Pure.
 
 Nothing else decides an exit code: pytest's own status is one of the facts here.
 """
