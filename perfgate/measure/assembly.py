@@ -1,4 +1,4 @@
-"""Rounds, made from what load and metrics gave, and measurements, made from series. Pure."""
+"""Rounds, built from the results of load and metrics, and measurements, built from series. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def blame(error: TargetError, *, dedicated: bool) -> dict[str, bool]:
 def measurement_of(
     driver: Driver, series: Series, *, log_tail: str = "", canary: Sequence[CanaryReading] = ()
 ) -> Measurement:
-    """What `driver` measured of a scenario as the measurement that is judged."""
+    """Measurement of a series by `driver`, as it is judged."""
     scenario = series.arm.scenario
     return Measurement(
         scenario=scenario,
@@ -123,10 +123,10 @@ def round_of(
     result: LoadResult,
     accounting: Accounting,
     broker_metrics: Mapping[str, float],
-    found: tuple[Flaw, ...],
+    flaws: tuple[Flaw, ...],
     not_sustained: str,
     usage_unavailable: str = "",
-    untold: Mapping[str, str] | None = None,
+    missing: Mapping[str, str] | None = None,
     *,
     own_brokers: bool = False,
     leaders: Sequence[int] = (),
@@ -135,7 +135,7 @@ def round_of(
 ) -> Round:
     """The round of this load; `broker_metrics` were read over the same window.
 
-    `leaders`: the broker that leads each partition. `topics`: those that differ. `beside`: other loads. `own_brokers`:
+    `leaders`: the broker that leads each partition. `topics`: topics that differ. `beside`: other loads. `own_brokers`:
     no other client uses them, so what they failed to do is a result.
     """
     sent, received = result.sent, result.received
@@ -165,14 +165,14 @@ def round_of(
         reading=reading_of(result),
         not_sustained=not_sustained,
         usage_unavailable=usage_unavailable,
-        untold=untold or {},
+        untold=missing or {},
         hosts=result.hosts,
         partitions=_partitions(result, leaders),
         topics=topics,
         beside=beside,
         flaws=(
             *(_no_number(name, value) for name, value in no_numbers.items()),
-            *(blamed(flaw, own_brokers=own_brokers) for flaw in found),
+            *(blamed(flaw, own_brokers=own_brokers) for flaw in flaws),
         ),
     )
 
@@ -225,7 +225,7 @@ def done_in_window(result: LoadResult) -> int:
 
 
 def reading_of(result: LoadResult) -> Reading | None:
-    """What the consumers of a round were given; None without any."""
+    """Counts of the records that a round's consumers received; None without consumers."""
     received = result.received
     return Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None
 

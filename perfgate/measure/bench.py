@@ -57,20 +57,20 @@ WARM_RAMP_S = 10.0
 
 @dataclass(kw_only=True)
 class Means:
-    """What clusters are loaded and watched with."""
+    """Tools to load and watch clusters."""
 
     tier: Tier
     """Its windows and warm-ups."""
     driver: Driver
     engine: Engine
-    """The suite's own driver, which writes backlogs, takes turns and journals records, whatever `driver` is."""
+    """The suite's own driver: writes backlogs, takes turns and journals records, whatever `driver` is."""
     sampler: Callable[[Cluster], Sampler]
-    """Makes what reads the use of a cluster's brokers in a round."""
+    """Makes the sampler of a cluster's broker usage in a round."""
     say: Say
     histories: Path
-    """Where rounds with a fault leave the history of every record."""
+    """Folder in which rounds with a fault leave the history of every record."""
     ledger: Ledger = field(default_factory=Ledger)
-    """Where the run's time goes."""
+    """Time of the run by phase."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
 
@@ -124,18 +124,18 @@ class Bench:
         """Load a new cluster until every scenario is warm, or up to the tier's bound in proportion to this machine.
 
         The suite's own brokers are loaded harder than a paced scenario does: at its rate they would compile for
-        minutes. Gives each scenario's slices, for run.json.
+        minutes. Returns each scenario's slices, for run.json.
         """
         own = self._cluster.own
-        scenarios = [_warming(one, own=own) for one in scenarios if not one.refusal]
+        scenarios = [_warming(scenario, own=own) for scenario in scenarios if not scenario.refusal]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._warmup_s, float(str(started)) if started else None)
         with self.ledger.during("warm-up"):
             self._slices.update(warm_up(scenarios, self._warm_slice, within_s))
-        return {name: [asdict(one) for one in slices] for name, slices in self._slices.items()}
+        return {name: [asdict(slice_) for slice_ in slices] for name, slices in self._slices.items()}
 
     def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
-        """Load the brokers until they have settled, and a moment more; None when the scenario cannot be loaded."""
+        """A slice of load after the brokers have settled; None when the scenario cannot be loaded."""
         ends = time.monotonic() + left_s
 
         def progress(_phase: str, last: Progress | None) -> None:
@@ -172,7 +172,7 @@ class Bench:
         return sum(usage.cpu_s for usage in sampler.read().values())
 
     def rate_of(self, scenario: Scenario) -> float:
-        """About how many records/s the warm brokers take of the scenario."""
+        """Approximate rate at which the warm brokers take the scenario's records, in records/s."""
         slices = self._slices.get(scenario.name)
         last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
         return last.records_per_s if last else 0.0
@@ -187,7 +187,7 @@ class Bench:
         least_s: float = 0.0,
         hosts: int = 0,
     ) -> Finished:
-        """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
+        """Measure a round, which holds the reason where it failed. Raises TargetError when the target is unhealthy.
 
         Its window is the tier's, or `least_s` if that is longer; `hosts`: how many load hosts (0: all).
         """
@@ -218,8 +218,8 @@ class Bench:
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
                 afters = [
-                    self.topics.ends_after(load.topic, load.scenario, load.before, one)
-                    for load, one in zip(beside, result.beside, strict=True)
+                    self.topics.ends_after(load.topic, load.scenario, load.before, part)
+                    for load, part in zip(beside, result.beside, strict=True)
                 ]
                 leaders = self.topics.leaders(topic, result, scenario.topic.count)
         except SendsFailedError as error:
@@ -256,7 +256,7 @@ class Bench:
         return done
 
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
-        """Measure one round with the fault. Raises TargetError when the cluster did not recover."""
+        """Measure a round with the fault. Raises TargetError when the cluster did not recover."""
         sampler = self.new_sampler()
         faults = self._cluster.faults
         assert faults is not None
@@ -281,7 +281,7 @@ class Bench:
         if done.failover is None:
             return done
         metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
-        # What a source never gives is only `untold`.
+        # Figures that a source never gives are only `untold`.
         unavailable = sampler.unavailable if sampler.gives else ""
         return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
 
@@ -294,31 +294,31 @@ class Bench:
         after: Sequence[int],
         windows: Sequence[int],
         sampler: Sampler,
-        found: Sequence[Flaw] = (),
+        flaws: Sequence[Flaw] = (),
         leaders: Sequence[int] = (),
         beside: Sequence[tuple[Beside, Sequence[int]]] = (),
     ) -> Finished:
-        """`beside`: each load at the same time, with the end offsets of its partitions in the end."""
-        # What brokers use they use for all loads.
+        """The round of a load that has ended; `beside`: loads at the same time, with their partitions' end offsets."""
+        # The brokers' usage is that of all loads together.
         done = sum(map(done_in_window, (result, *result.beside)))
         broker_metrics = sampler.metrics(done / result.window_s, windows)
-        clients_cores = sum(one.cpu_cores for one in (result, *result.beside))
+        clients_cores = sum(load_result.cpu_cores for load_result in (result, *result.beside))
         accounting, own = accounted(
             scenario, result, before, after, broker_metrics, clients_cores, shares_cores=self._means.shares_cores
         )
-        found = (*found, *own)
+        flaws = (*flaws, *own)
         if scenario.keys.kind != "none":
-            found = tuple(of_parts(flaw, [HOTTEST]) for flaw in found)
+            flaws = tuple(of_parts(flaw, [HOTTEST]) for flaw in flaws)
         if scenario.topic.count > 1:  # a topic may have the very records that waited longest
-            found = tuple(of_parts(flaw, [SLOWEST_TOPIC], by="max") for flaw in found)
+            flaws = tuple(of_parts(flaw, [SLOWEST_TOPIC], by="max") for flaw in flaws)
         short = not_sustained(scenario.load, result)
         by_topic = latency_by_topic(scenario.topic, result)
         parts = [
-            ended(load, one, ends, broker_metrics, clients_cores, shares_cores=self._means.shares_cores)
-            for (load, ends), one in zip(beside, result.beside, strict=True)
+            ended(load, load_result, ends, broker_metrics, clients_cores, shares_cores=self._means.shares_cores)
+            for (load, ends), load_result in zip(beside, result.beside, strict=True)
         ]
         part_metrics = {name: value for _, metrics, _ in parts for name, value in metrics.items()}
-        found = (*found, *(flaw for _, _, flaws in parts for flaw in flaws))
+        flaws = (*flaws, *(flaw for _, _, part_flaws in parts for flaw in part_flaws))
         return Finished(
             round=round_of(
                 index,
@@ -331,7 +331,7 @@ class Bench:
                     **slowest(by_topic),
                     **part_metrics,
                 },
-                found,
+                flaws,
                 short,
                 sampler.unavailable,
                 not_told(broker_metrics, sampler),
@@ -340,8 +340,8 @@ class Bench:
                 topics=that_differ(by_topic, result.window_s),
                 beside=tuple(figures for figures, _, _ in parts),
             ),
-            # What brokers did not take beside a flaw of the generator is a result, and no bad luck.
-            repeatable=bool(found) and all(flaw.again for flaw in found) and not short,
+            # Records that brokers did not take, beside a flaw of the generator, are a result and no bad luck.
+            repeatable=bool(flaws) and all(flaw.again for flaw in flaws) and not short,
         )
 
     def _limit(self, scenario: Scenario) -> None:
@@ -352,7 +352,7 @@ class Bench:
                 self._quotas[client_id] = bytes_per_s
 
     def _spec_beside(self, spec: LoadSpec, load: Beside) -> LoadSpec:
-        """The round of a load beside that of `spec`, within its share of what the target allows."""
+        """Specification of a load beside that of `spec`, within its share of what the target allows."""
         own = self.load_spec(load.scenario, load.topic)
         share = load.scenario.offered_bytes_per_s / spec.scenario.offered_bytes_per_s
         client_id = f"{self._begins}-{load.scenario.name}" if load.limited else ""

@@ -1,4 +1,4 @@
-"""Loads beside a scenario's: their topics for a round, and what became of each in the end."""
+"""Loads beside a scenario's: their topics for a round, and the figures and flaws of each at its end."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Beside:
 def loads_beside(
     scenario: Scenario, topics: RoundTopics, progress: Callable[[str], None]
 ) -> Iterator[tuple[Beside, ...]]:
-    """Give the loads beside a scenario's, with their topics for the length of the context. Raises TopicRefusedError."""
+    """Loads beside a scenario's, with their topics for the length of the context. Raises TopicRefusedError."""
     with ExitStack() as stack:
-        made = []
+        loads = []
         for part, alone in zip(scenario.beside, scenario.parts, strict=True):
             topic = stack.enter_context(topics.fresh(alone, progress))
-            made.append(
+            loads.append(
                 Beside(
                     name=part.name,
                     scenario=alone,
@@ -47,7 +47,7 @@ def loads_beside(
                     limited=bool(part.quota_mib_per_s),
                 )
             )
-        yield tuple(made)
+        yield tuple(loads)
 
 
 def client_ids(scenario: Scenario, begins: str) -> dict[str, int]:
@@ -68,14 +68,14 @@ def ended(
     *,
     shares_cores: bool,
 ) -> tuple[PartFigures, dict[str, float], tuple[Flaw, ...]]:
-    """What became of a load: its figures, its metrics as the round has them, and its flaws.
+    """Figures of a load that has ended, its metrics as the round has them, and its flaws.
 
-    `brokers`: their metrics in the window; `clients_cores`: what the generators of all loads used in it. A flaw of one
-    load is one of the round: brokers that got less beside the scenario's load are none of which it says anything. But
-    for one of single metrics, which is of this load's alone.
+    `brokers`: their metrics in the window; `clients_cores`: cores that the generators of all loads used in it. A flaw
+    of one load is a flaw of the round, since the scenario's own load then met brokers that had less to do. A flaw of
+    single metrics concerns this load's metrics alone.
     """
     alone = load.scenario
-    accounting, found = accounted(alone, result, load.before, after, brokers, clients_cores, shares_cores=shares_cores)
+    accounting, own = accounted(alone, result, load.before, after, brokers, clients_cores, shares_cores=shares_cores)
     figures = PartFigures(
         name=load.name,
         accounting=accounting,
@@ -91,16 +91,16 @@ def ended(
             metrics=(f"{PART}{load.name}",) if flaw.metrics else (),
             explains=tuple(_of_load(part, load.name) for part in flaw.explains),
         )
-        for flaw in found
+        for flaw in own
         if not (load.limited and flaw.kind == "quota")
     )
     return figures, metrics, flaws
 
 
 def _of_load(part: Part, name: str) -> Part:
-    """What the load's flaw explains of its own metrics, and of brokers' costs, which are of all loads' records.
+    """The part of a load's flaw, on the load's own metrics and on brokers' costs, which are of all loads' records.
 
-    Of the scenario's own metrics it explains nothing.
+    It explains nothing of the scenario's own metrics.
     """
     own = (metric if metric.startswith("broker_") else f"{PART}{name}.{metric}" for metric in part.metrics)
     return replace(part, metrics=tuple(own))

@@ -29,7 +29,7 @@ class Campaign:
     measured: dict[str, Measurement] = field(default_factory=dict)
     measured_again: dict[str, Measurement] = field(default_factory=dict)
     baselines: dict[tuple[str, str], Measurement] = field(default_factory=dict)
-    """Scenarios that were measured once more with those of another family, by that family and their name."""
+    """Second measurements of scenarios, beside those of another family, by that family and their name."""
     earlier: Mapping[tuple[str, str], Measurement] = field(default_factory=dict)
     """Measurements of the interrupted run that is continued, by family and name."""
     earlier_blocks: Collection[frozenset[str]] = ()
@@ -40,13 +40,13 @@ class Campaign:
     _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
     """Measurements by their block's number."""
     _failed: dict[int, Exception] = field(default_factory=dict)
-    """What ended a block's measurement, or (AGAIN) the confirmation run: it is not begun anew for each scenario."""
+    """The error that ended a block, or (AGAIN) the confirmation run: it is not begun anew for each scenario."""
 
     def measure(self, scenario: Scenario, family: str = "") -> Measurement:
         """The scenario's measurement, from its own family's block or this family's; the first call measures the block.
 
-        A relation is judged on what its family's block measured: one round after the other. Raises what the first call
-        raised again.
+        A relation is judged on its family's block, whose rounds followed one another. Later calls raise the error of
+        the first one.
         """
         number = self._block_of(scenario, family or scenario.families[0])
         if number in self._failed:
@@ -62,18 +62,18 @@ class Campaign:
                     raise
                 finally:
                     self.setup.say.clear()
-            for one in self._blocks[number]:
-                self._remember(one, number)
+            for member in self._blocks[number]:
+                self._remember(member, number)
             self.keep()
         return self._done[number][scenario.name]
 
     def _remember(self, scenario: Scenario, number: int) -> None:
-        found = self._done[number][scenario.name]
+        measurement = self._done[number][scenario.name]
         if self._block_of(scenario, scenario.families[0]) == number:
-            self.measured[scenario.name] = found
+            self.measured[scenario.name] = measurement
             return
         for family in self._families_in(scenario, number):
-            self.baselines[family, scenario.name] = found
+            self.baselines[family, scenario.name] = measurement
 
     def _families_in(self, scenario: Scenario, number: int) -> list[str]:
         """The scenario's families that are measured in this block."""
@@ -82,50 +82,51 @@ class Campaign:
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
         """The block as the interrupted run measured it; None when it did not, or not all of it."""
         block = self._blocks[number]
-        # Faults are taken over one by one (_faults_before).
+        # Faults are taken over singly (_faults_before).
         if block[0].has_fault or {scenario.name for scenario in block} not in self.earlier_blocks:
             return None
-        found = self._earlier({scenario: self._families_in(scenario, number) for scenario in block})
-        return found if len(found) == len(block) else None
+        measurements = self._earlier({scenario: self._families_in(scenario, number) for scenario in block})
+        return measurements if len(measurements) == len(block) else None
 
     def _faults_before(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
-        """Those of the scenarios whose rounds the interrupted run had all measured, alone or in turns with others."""
+        """Measurements of the scenarios whose rounds the interrupted run had all measured, alone or in turns."""
         measured = frozenset[str]().union(*self.earlier_blocks)
         return self._earlier({scenario: scenario.families for scenario in scenarios if scenario.name in measured})
 
     def _earlier(self, families: Mapping[Scenario, Sequence[str]]) -> dict[str, Measurement]:
-        """Those that the interrupted run measured for one of these families of theirs, by name."""
+        """Measurements by the interrupted run for one of the scenarios' families, by name."""
         keys = [(family, scenario.name) for scenario, names in families.items() for family in reversed(names)]
         return {key[1]: self.earlier[key] for key in keys if key in self.earlier}
 
     def _drop_second_looks(self) -> None:
-        """Drop those of the interrupted run whose first look is not taken over: they confirm no other one."""
-        looked_at = [one for block in self._blocks for one in block if one.name in self.measured_again]
-        earlier = {one.name for one in looked_at if self._is_earlier(one)}
+        """Drop second looks of the interrupted run whose first look is not taken over: they confirm no other."""
+        looked_at = [scenario for block in self._blocks for scenario in block if scenario.name in self.measured_again]
+        earlier = {scenario.name for scenario in looked_at if self._is_earlier(scenario)}
         for name in self.measured_again.keys() - earlier:
             del self.measured_again[name]
 
     def _is_earlier(self, scenario: Scenario) -> bool:
-        """Whether the scenario's own measurement is the one of the interrupted run."""
+        """Whether the scenario's own measurement is that of the interrupted run."""
         if scenario.has_fault:
             return bool(self._faults_before([scenario]))
         return self._taken_over(self._block_of(scenario, scenario.families[0])) is not None
 
-    def _keep_one(self, name: str, found: Measurement) -> None:
+    def _keep_at_once(self, name: str, measurement: Measurement) -> None:
         """Keep a scenario with a fault at once: it may have taken minutes."""
-        self.measured[name] = found
+        self.measured[name] = measurement
         self.keep()
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
         if not self._blocks:
-            self._blocks = blocks([one for one in self.setup.scenarios if self.cannot(one) is None], self.setup.tier)
+            able = [other for other in self.setup.scenarios if self.cannot(other) is None]
+            self._blocks = blocks(able, self.setup.tier)
             self._drop_second_looks()
         holding = [number for number, scenarios in enumerate(self._blocks) if scenario in scenarios]
-        others = {one for one in self.setup.scenarios if family in one.families and one.cluster == scenario.cluster}
-        return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
+        members = {s for s in self.setup.scenarios if family in s.families and s.cluster == scenario.cluster}
+        return max(holding, key=lambda number: (len(members & set(self._blocks[number])), -number))
 
     def apart(self, relation: Relation) -> str | None:
-        """Say that the relation's scenarios on clusters of one kind were measured in different blocks, if so."""
+        """Sentence on a relation whose scenarios on clusters of one kind were measured in different blocks, or None."""
         scenarios = [scenario for scenario in self.setup.scenarios if scenario.name in relation.names]
         placed = {(scenario.cluster, self._block_of(scenario, relation.family)) for scenario in scenarios}
         if len(placed) == len({scenario.cluster for scenario in scenarios}):
@@ -172,7 +173,7 @@ class Campaign:
             before = self._faults_before(faulty)
             self.measured.update(before)
             left = [scenario for scenario in faulty if scenario.name not in before]
-            return {**before, **measure_faults(setup, left, setup.run_id, self._keep_one)}
+            return {**before, **measure_faults(setup, left, setup.run_id, self._keep_at_once)}
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
@@ -180,20 +181,20 @@ class Campaign:
         except TargetError as error:
             with setup.ledger.during("canary"):
                 canary.append(read_canary())
-            made = [Series(Arm(scenario=scenario)) for scenario in block]
+            series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in block}
             why = blame(error, dedicated=setup.target.dedicated)
-            break_off([[series] for series in made], f"the target did not start: {error}", **why)
-            return {one.arm.scenario.name: measurement_of(setup.driver, one, canary=canary) for one in made}
+            break_off([[own] for own in series.values()], f"the target did not start: {error}", **why)
+            return {name: measurement_of(setup.driver, own, canary=canary) for name, own in series.items()}
         run_id = f"{setup.run_id}{'-again' if again else ''}"
         facts = setup.begun(cluster, block, again=again)
         interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary, again=again)
         measured = interleaved.measure(block)
         facts["warm_up"] = interleaved.warm_up
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
-        if setup.target.own and any(one.target_unhealthy for m in measured.values() for one in m.rounds):
+        if setup.target.own and any(r.target_unhealthy for m in measured.values() for r in m.rounds):
             with setup.ledger.during("start"):
                 setup.target.close()  # a broker of it has ended, or its proxy: the next block gets a new one
-        elif replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
+        elif replicated and not any(m.warming for m in measured.values()):  # brokers have compiled all that they do
             with setup.ledger.during("start"):
                 setup.target.keep_aot_cache()
         return measured

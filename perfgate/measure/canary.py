@@ -30,7 +30,7 @@ PRESSURE = Path("/proc/pressure/cpu")
 def read_canary(brokers_cpu_s: Callable[[], float] = lambda: 0.0) -> CanaryReading:
     """Take a reading, in about half a second.
 
-    `brokers_cpu_s` returns the CPU in s that the suite's own brokers have used.
+    `brokers_cpu_s` returns the CPU in s that the suite's own brokers have used so far.
     """
     cores, processes = usable_cores(), processes_cpu_s()
     began, pressure, before, own_s, brokers_s = (
@@ -73,36 +73,36 @@ class ProcessCpu(NamedTuple):
 
 def processes_cpu_s(folder: Path = Path("/proc")) -> dict[int, ProcessCpu]:
     """All processes of this machine by id; empty where it is no Linux."""
-    found = {}
+    processes = {}
     for path in folder.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):  # it has just ended
             # The name stands in parentheses and may hold any character; man 5 proc.
             head, _, rest = path.read_text(errors="replace").rpartition(")")
             values = rest.split()
             name = head.partition("(")[2]
-            found[int(path.parent.name)] = ProcessCpu(name, int(values[1]), int(values[11]) + int(values[12]))
-    return found
+            processes[int(path.parent.name)] = ProcessCpu(name, int(values[1]), int(values[11]) + int(values[12]))
+    return processes
 
 
 def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], run: int) -> str:
     """Name of the process that used most CPU in between, the run and its own processes apart."""
     own = {run}
-    while more := {pid for pid, one in after.items() if one.parent in own and pid not in own}:
+    while more := {pid for pid, cpu in after.items() if cpu.parent in own and pid not in own}:
         own |= more
     used = {
-        pid: one.ticks - (before[pid].ticks if pid in before else 0) for pid, one in after.items() if pid not in own
+        pid: cpu.ticks - (before[pid].ticks if pid in before else 0) for pid, cpu in after.items() if pid not in own
     }
     most = max(used, key=lambda pid: used[pid], default=None)
     return after[most].name if most is not None and used[most] > 0 else ""
 
 
 def usable_cores() -> int:
-    """How many processors this process may run on."""
+    """Number of processors this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def _deflate_on_all_cores() -> tuple[float, float | None]:
-    """The MiB/s that all cores together compress, and the MiB in a second of their own time.
+    """Compression by all cores together, in MiB/s, and in MiB per second of their own time.
 
     Deflate runs without Python's lock. Not a hash: processors with instructions for SHA-256 are 8 times as fast at
     that, and 4 times as fast at Kafka. Matching strings is branches and dependent loads, as brokers' code is.
@@ -117,8 +117,8 @@ def _deflate_on_all_cores() -> tuple[float, float | None]:
         return done, time.thread_time() - began_s
 
     with ThreadPoolExecutor(cores := usable_cores()) as threads:
-        found = list(threads.map(work, range(cores)))
-    mib, used_s = sum(done for done, _ in found) / MIB, sum(seconds for _, seconds in found)
+        work_done = list(threads.map(work, range(cores)))
+    mib, used_s = sum(done for done, _ in work_done) / MIB, sum(seconds for _, seconds in work_done)
     return mib / CPU_S, mib / used_s if used_s > 0 else None
 
 

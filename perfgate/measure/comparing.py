@@ -108,7 +108,7 @@ class Comparing:
     """A/A pairs of this machine class, by scenario."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _failed: Exception | None = None
-    """What ended the measurement: nothing is measured after it, or each scenario's test would use the whole budget."""
+    """The error that ended the measurement: nothing is measured after it, or each test would use the whole budget."""
     _benches: int = 0
     _stuck: str = ""
 
@@ -123,7 +123,7 @@ class Comparing:
         return cannot_be_compared(scenario, self.change, self.setup, self.decides, against=self.against)
 
     def compare(self, scenario: Scenario) -> Comparison:
-        """The scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
+        """The scenario's comparison; the first call measures all scenarios, and later ones raise the same error."""
         if self._failed is not None:
             raise self._failed
         if not self._compared:
@@ -149,17 +149,17 @@ class Comparing:
     def _measure(self, comparisons: list[Compared]) -> None:
         """Measure all scenarios that can be compared, cluster by cluster, and add them to `comparisons`.
 
-        What brokers do not take is an error, unless others have been measured before: their answers stay.
+        A change that brokers refuse is an error, unless others have been measured before: their answers stay.
         """
-        comparable = [one for one in self.setup.scenarios if self.cannot(one) is None]
-        for spec in dict.fromkeys(one.cluster for one in comparable):
-            scenarios = [one for one in comparable if one.cluster == spec]
+        comparable = [scenario for scenario in self.setup.scenarios if self.cannot(scenario) is None]
+        for spec in dict.fromkeys(scenario.cluster for scenario in comparable):
+            scenarios = [scenario for scenario in comparable if scenario.cluster == spec]
             here: list[Compared] = []
             try:
                 pairs = self.change.on_pairs or (
                     not self.against and self.change.concerns_brokers and not self._change_live(spec, scenarios)
                 )
-                here = [self._begun(one, pairs=pairs) for one in scenarios]
+                here = [self._begun(scenario, pairs=pairs) for scenario in scenarios]
                 left_s = max(0.0, self.budget_s - sum(compared.seconds for compared in comparisons))
                 left_s *= len(here) / (len(comparable) - len(comparisons))
                 comparisons += here
@@ -169,7 +169,7 @@ class Comparing:
                 if not any(any(compared.rounds.values()) for compared in comparisons):
                     raise
                 if not here:
-                    comparisons += (here := [self._begun(one, pairs=False) for one in scenarios])
+                    comparisons += (here := [self._begun(scenario, pairs=False) for scenario in scenarios])
                 for compared in here:
                     break_off([compared.undecided(SIDES)], str(error))
 
@@ -190,7 +190,7 @@ class Comparing:
                 return True
         except TargetError:
             return not own  # the measurement fails in the same way, and says so
-        names = ", ".join(one.name for one in scenarios)
+        names = ", ".join(scenario.name for scenario in scenarios)
         why = "brokers take this change at their start only, or these scenarios state it themselves"
         if not own:
             raise ConfigurationError(f"{self.change.name}, {names}: {why}; real brokers are not restarted for it")
@@ -202,7 +202,7 @@ class Comparing:
         # A limit of the target allows fewer records of more replicas: both sides are offered what it allows of both.
         least = min(scenario.load.rate, candidate.load.rate)
         forms = [replace(form, load=form.load.at_most(least)) for form in (scenario, candidate)]
-        # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
+        # Backlogs and warm-up rates, which a bench keeps by name, must not be shared between the two forms.
         sides = {"A": forms[0], "B": replace(forms[1], name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name in self.setup.engine.buffer_settings for name, _ in self.change.settings("producer"))
@@ -298,9 +298,10 @@ class Comparing:
         clusters = dict[str, Cluster]()
         with unhealthy_ends(comparisons, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
             benches = self._both(clusters, SIDES, comparisons)
-            for link, one in comparisons[0].series["A"].rtt_ms.items():
-                if (other := comparisons[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
-                    both = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+            declared_ms, other_ms = (comparisons[0].series[side].rtt_ms for side in SIDES)
+            for link, rtt_ms in declared_ms.items():
+                if link in other_ms:  # or the change is of the link
+                    both = f"{rtt_ms:.2f} ms as declared, {other_ms[link]:.2f} ms to the other cluster"
                     self.setup.say.note(f"round trip, {link}: {both}")
             self._until_decided(comparisons, time.monotonic() + budget_s, benches, Switch())
             for bench in benches.values():
@@ -342,7 +343,7 @@ class Comparing:
     def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
         """Measure a unit of every scenario on a pair of new clusters, one a side.
 
-        Only one is loaded at a time, in turns, so that a machine that drifts hits both alike.
+        They are loaded in turns, so that a machine that drifts hits both alike.
         """
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
@@ -410,15 +411,16 @@ class Comparing:
         return True
 
     def _planned(self, seconds: float, unit_s: float, compared: Compared) -> int:
-        """How many units of `unit_s` the time affords; the planned looks follow from it."""
+        """Number of units of `unit_s` that the time affords; the planned looks follow from it."""
         return max(self.stop.fewest_units(self._comparison(compared)), int(seconds / unit_s))
 
     def _decided(self, compared: Compared, freed: int) -> bool:
         """Whether nothing more is measured of the scenario; others left it time for `freed` more units."""
         compared.grow(freed)
-        found = self._comparison(compared)
+        comparison = self._comparison(compared)
         recording = self.change.records_pairs  # ending when A/A pairs are alike would hide their scatter
-        compared.decided = compared.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
+        over = compared.done(self.stop.fewest_units(comparison))
+        compared.decided = over or (not recording and self.stop.decided(comparison))
         return compared.decided
 
     def _warm(
@@ -460,7 +462,7 @@ class Comparing:
             minutes=compared.seconds / 60,
             decides=self.decides,
             two_clusters=self.against,
-            recorded=tuple(one for one in recorded if self._alike(one, compared)),
+            recorded=tuple(pairs for pairs in recorded if self._alike(pairs, compared)),
             former_plans=tuple(compared.former),
         )
 

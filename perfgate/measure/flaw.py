@@ -14,7 +14,7 @@ from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Sent
 
 LATENCIES = ("latency_ms", "end_to_end_latency_ms")
-"""What a late load makes flawed: metrics whose names begin so, not its rate."""
+"""Beginnings of the metrics that a late load makes flawed; its rate is not."""
 COUNTED = (
     "records_per_s",
     "mib_per_s",
@@ -35,13 +35,13 @@ Explained = tuple[Part, ...]
 
 
 def share(factor: float = 1.0, late_ms: Mapping[str, float] = NO_DELAY) -> Explained:
-    """What a flaw explains of a loss: of COUNTED a factor, of latencies these ms, by how their names begin."""
-    found = [*NOTHING]
+    """Parts of a loss that a flaw explains: a factor of COUNTED, and ms of latencies by the start of their names."""
+    parts = [*NOTHING]
     if factor > 1:
         # A share of the records that timed out says nothing of the others.
-        found += [Part(factor=factor, metrics=COUNTED), Part(factor=None, metrics=("timed_out_share",))]
-    found += [Part(offset=ms, metrics=(name,)) for name, ms in late_ms.items() if ms > 0]
-    return tuple(found)
+        parts += [Part(factor=factor, metrics=COUNTED), Part(factor=None, metrics=("timed_out_share",))]
+    parts += [Part(offset=ms, metrics=(name,)) for name, ms in late_ms.items() if ms > 0]
+    return tuple(parts)
 
 
 def of_generator(text: str, explains: Explained = EVERYTHING, *, kind: str, metrics: tuple[str, ...] = ()) -> Flaw:
@@ -50,7 +50,7 @@ def of_generator(text: str, explains: Explained = EVERYTHING, *, kind: str, metr
 
 
 def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool = False, kind: str = "flaw") -> Flaw:
-    """A flaw that lies with the brokers: what they failed to do explains nothing of their loss.
+    """A flaw that lies with the brokers, and so explains nothing of their loss.
 
     Unless it is not known to be `theirs`. `lost`: what they had promised to keep, a result wherever they run.
     """
@@ -87,7 +87,7 @@ def lost_of(window_s: float, lost_s: float) -> float:
 
 
 def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explained:
-    """What a load explains that lacked `lost_s` of its window; no pause was longer than `longest_s`.
+    """The loss that a load explains that lacked `lost_s` of its window; no pause was longer than `longest_s`.
 
     That is everything where it lacked all of it.
     """
@@ -97,7 +97,7 @@ def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explaine
 
 
 def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, float]:
-    """By how many ms each latency may be longer because its records were sent late.
+    """Time in ms by which each latency may be longer because its records were sent late.
 
     A percentile of a sum is at most the sum of both parts' percentiles halfway to 100 from there.
     """
@@ -155,17 +155,17 @@ def processors_used_up(room: float | None) -> bool:
 
 
 def generator_flaws(load: Load, result: LoadResult, sent: Sent, room: float | None) -> list[Flaw]:
-    """What was wrong with the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
+    """Flaws in the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
     stalled = sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S)
-    found = [_stood_still(result, sent)] if stalled else []
+    flaws = [_stood_still(result, sent)] if stalled else []
     if load.capped:
         # While its loop stands still, a full buffer seems to push back.
         pushed_back_s = sent.pushback_in_window_s - (sent.stalled_in_window_s if stalled else 0.0)
         limited = pushed_back_s >= PUSHED_BACK * result.window_s or processors_used_up(room)
         if offered_too_little(load, result, sent) and not limited:
-            found.append(_saturated_capped(load, result, sent, room))
-        return found
-    return [*found, *_paced_flaws(load, result, sent)]
+            flaws.append(_saturated_capped(load, result, sent, room))
+        return flaws
+    return [*flaws, *_paced_flaws(load, result, sent)]
 
 
 def _stood_still(result: LoadResult, sent: Sent) -> Flaw:
@@ -216,9 +216,9 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
         if delay is None:
             return [of_generator(reason, kind=SATURATED)]
         due, refused = load.rate * result.window_s, took_clearly_less(load, result, sent)
-        # What the brokers took clearly less of than was offered they would not have taken in full: a result.
-        made = sent.attempted_in_window if refused else min(sent.attempted_in_window, sent.acked_in_window)
-        explains = share(max(1.0, due / made), sent_late(sent, latencies)) if made else EVERYTHING
+        # Brokers that took clearly less than was offered would not have taken all of it either: a result.
+        counted = sent.attempted_in_window if refused else min(sent.attempted_in_window, sent.acked_in_window)
+        explains = share(max(1.0, due / counted), sent_late(sent, latencies)) if counted else EVERYTHING
         flaw = of_generator(reason, explains, kind=SATURATED, metrics=latencies if refused else ())
         return [replace(flaw, whose="unknown", again=False) if refused else flaw]
     if delay <= limit:
@@ -230,7 +230,7 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
 
 
 def beside_push_back(pushed_ms: float) -> str:
-    """What a buffer has to do with records that were sent late; `pushed_ms`: how long it was full."""
+    """Words on the buffer's part in records that were sent late; `pushed_ms`: time for which it was full."""
     return f"without the {pushed_ms:,.1f} ms for which its buffer was full" if pushed_ms else NEVER_PUSHED_BACK
 
 
@@ -256,14 +256,14 @@ def took_clearly_less(load: Load, result: LoadResult, sent: Sent) -> bool:
 
 
 def schedule_delay_limit_ms(latency_histogram: str, wake_delay_ms: float | None = None) -> float:
-    """How late a paced load may be sent (p99) where the machine wakes threads this late (p99), in ms."""
+    """Limit on the p99 of a paced load's schedule delay, in ms; `wake_delay_ms`: p99 with which threads are woken."""
     latency = latency_metrics([latency_histogram]).get("latency_ms.p99", 0.0)
     machine = min(WAKE_FACTOR * (wake_delay_ms or 0.0), WAKE_SHARE * latency)
     return min(SCHEDULE_DELAY_LIMIT_MS, max(SCHEDULE_DELAY_FLOOR_MS, SCHEDULE_DELAY_SHARE * latency, machine))
 
 
 def thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list[Flaw]:
-    """A thread of the generators at its limit while the brokers were idle; load hosts are checked one by one."""
+    """The flaw of a generator thread at its limit while the brokers were idle; load hosts are checked on their own."""
     if result.hosts or busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
         return []
     if result.busiest_thread_cores < THREAD_LIMIT_CORES:

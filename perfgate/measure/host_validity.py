@@ -45,7 +45,7 @@ SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 1997: 1.22 / sqrt(loss)), whatever the brokers could take. Fewer than a hundred may be one burst."""
 SENT_AGAIN_AFTER_S, BACKED_OFF, ACKED_TOGETHER, DUPLICATES = 0.2, 3, 2, 3
 """A lost segment holds its connection up until it is sent again: after a round trip where others follow it, else after
-Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may do that to one segment. Of losses at the
+Linux's least time-out (TCP_RTO_MIN), which doubles each time, BACKED_OFF times for one segment. Of losses at the
 share p the share min(1, 3 / w) is found by a time-out, w = sqrt(8 / 3bp) segments under way, b of them acknowledged at
 once (Padhye et al. 1998): the others are found by three duplicate acknowledgements."""
 QUOTA_PERIOD_S, IN_A_ROW = 0.1, 5
@@ -59,35 +59,35 @@ the latest counts."""
 def host_flaws(
     load: Load, result: LoadResult, busiest_broker_cores: float | None = None, *, shares_cores: bool = False
 ) -> list[Flaw]:
-    """What was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
-    found = []
+    """Flaws of the load hosts. `shares_cores`: the brokers are on the machine of the run."""
+    flaws = []
     for host in result.hosts:
         # A machine that also has the brokers is theirs to use up.
         machine = None if shares_cores and host.machine and host.machine.with_run else host.machine
         for reason, apart_s in _out_of_step(host):
             explains = standing_still(result.window_s, apart_s, apart_s)
-            found.append(of_generator(reason, explains, kind=OUT_OF_STEP))
+            flaws.append(of_generator(reason, explains, kind=OUT_OF_STEP))
         for why in _at_its_limit(host, machine, busiest_broker_cores):
-            found.append(of_generator(f"{SATURATED} on {host.name}: {why}", kind=SATURATED))
+            flaws.append(of_generator(f"{SATURATED} on {host.name}: {why}", kind=SATURATED))
         if machine is not None:
-            found += _held_back(host, machine, result.window_s)
-            found += _packets_lost(host, machine, result.window_s)
+            flaws += _held_back(host, machine, result.window_s)
+            flaws += _packets_lost(host, machine, result.window_s)
         if why := _late(host, result):
             latencies = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
             explains = share(late_ms=_host_late_ms(host, result, latencies))
             flaw = of_generator(reason, explains, kind=SENT_LATE, metrics=latencies)
-            found.append(replace(flaw, whose="unknown", again=False) if load.times_out else flaw)
-    return [*found, *_clock_flaws(result)]
+            flaws.append(replace(flaw, whose="unknown", again=False) if load.times_out else flaw)
+    return [*flaws, *_clock_flaws(result)]
 
 
 def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
-    """What was wrong with the load hosts of a round with a fault: their start and their clocks.
+    """Doubts about the load hosts of a round with a fault: their start and their clocks.
 
     An outage is longer by no more than a host was out of step.
     """
-    found = [(reason, off_s) for host in hosts for reason, off_s in _out_of_step(host)]
-    return [doubt for reason, off_s in found for doubt in but_outages("clocks", "machine", reason, off_s)]
+    reasons = [(reason, off_s) for host in hosts for reason, off_s in _out_of_step(host)]
+    return [doubt for reason, off_s in reasons for doubt in but_outages("clocks", "machine", reason, off_s)]
 
 
 def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
@@ -106,8 +106,8 @@ def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) 
 
 
 def _out_of_step(host: HostReport) -> list[tuple[str, float]]:
-    """How the host's window is not that of the others, with how many s of it that concerns."""
-    found = []
+    """Reasons why the host's window is not that of the others, each with the seconds of it that are concerned."""
+    reasons = []
     # By a clock that has stepped since it may seem to have begun early.
     apart_ms = host.started_late_ms if host.clock_stepped_ms else abs(host.started_late_ms)
     if apart_ms + host.clock_bound_ms > START_LIMIT_MS:
@@ -116,14 +116,14 @@ def _out_of_step(host: HostReport) -> list[tuple[str, float]]:
             f"the load hosts did not start together: {host.name} began {abs(host.started_late_ms):,.1f} ms {side} the "
             f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
         )
-        found.append((reason, (apart_ms + host.clock_bound_ms) / 1e3))
+        reasons.append((reason, (apart_ms + host.clock_bound_ms) / 1e3))
     if host.clock_stepped_ms:
         reason = (
             f"the clock of the load host {host.name} stepped by {host.clock_stepped_ms:+,.1f} ms against that of the "
             "run, in the round"
         )
-        found.append((reason, abs(host.clock_stepped_ms) / 1e3))
-    return found
+        reasons.append((reason, abs(host.clock_stepped_ms) / 1e3))
+    return reasons
 
 
 def _clock_flaws(result: LoadResult) -> list[Flaw]:
@@ -141,31 +141,31 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
 
 
 def _at_its_limit(host: HostReport, machine: MachineUse | None, busiest_broker_cores: float | None) -> list[str]:
-    """What of the host was at its limit."""
-    found = []
+    """Reasons why the host was at its limit."""
+    reasons = []
     idle = busiest_broker_cores is not None and busiest_broker_cores < BROKERS_IDLE_CORES
     if idle and host.busiest_thread_cores >= THREAD_LIMIT_CORES:
-        found.append(
+        reasons.append(
             f"a thread used {host.busiest_thread_cores:.2f} of a core, while the busiest broker used "
             f"{busiest_broker_cores:.2f}"
         )
     if machine is None:
-        return found
+        return reasons
     if machine.cpu_share > CPU_LIMIT:
-        found.append(
+        reasons.append(
             f"its {machine.cores} cores were {machine.cpu_share:.0%} busy (limit {CPU_LIMIT:.0%}), of which its "
             f"generators used {host.cpu_cores:.2f} cores"
         )
     if machine.network_share is not None and machine.network_share > NETWORK_LIMIT:
-        found.append(
+        reasons.append(
             f"{machine.network} carried {machine.network_share:.0%} of its speed (limit {NETWORK_LIMIT:.0%}; "
             f"{machine.sent_mib_per_s:,.0f} MiB/s sent, {machine.received_mib_per_s:,.0f} received)"
         )
-    return found
+    return reasons
 
 
 def held_back_by_quota(window_s: float, part: float) -> Explained:
-    """What a CPU quota explains that held clients back in this `part` of its periods.
+    """The loss that a CPU quota explains that held clients back in this `part` of its periods.
 
     In the others they had the processors that they asked for, and no pause was longer than some periods in a row.
     """
@@ -203,15 +203,15 @@ def _packets_lost(host: HostReport, machine: MachineUse, window_s: float) -> lis
 
 
 def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]) -> dict[str, float]:
-    """By how many ms each latency may be longer because this host sent its share late."""
+    """Time in ms by which each latency may be longer because this host sent its share late."""
     assert result.sent is not None
     late_ms = ECHO * (host.schedule_delay_p99_ms or 0.0)
-    found = sent_late(result.sent, metrics) if result.sent.schedule_delay else dict.fromkeys(metrics, 0.0)
-    return {name: max(ms, late_ms) for name, ms in found.items()}
+    all_late_ms = sent_late(result.sent, metrics) if result.sent.schedule_delay else dict.fromkeys(metrics, 0.0)
+    return {name: max(ms, late_ms) for name, ms in all_late_ms.items()}
 
 
 def _late(host: HostReport, result: LoadResult) -> str:
-    """How late the host sent what a schedule asked for; empty when its buffer was full for longer than that."""
+    """Sentence on a host that sent late; empty when it kept its schedule, or its buffer was full for longer."""
     if host.schedule_delay_p99_ms is None or result.sent is None:
         return ""
     limit_ms = DELAY_FACTOR * schedule_delay_limit_ms(host.latency_histogram, result.wake_delay_p99_ms)

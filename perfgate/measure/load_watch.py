@@ -1,4 +1,4 @@
-"""Watch over a load: its progress is shown, and what it does is checked against the target's limits."""
+"""Watch over a load: its progress is shown, and its sends are checked against the target's limits."""
 
 from __future__ import annotations
 
@@ -108,23 +108,24 @@ class LoadWatch:
         if isinstance(done, SendsFailedError):
             self.hold_limits(scenario, Progress(now, done.attempted, 0, done.failed, str(done)))
         elif sent := done.sent:
-            every = [sent, *(one.sent for one in done.beside if one.sent)]
-            attempted, failed = (sum(one.attempted for one in every), sum(sum(one.failed.values()) for one in every))
-            errors = ", ".join(code for one in every for code in one.failed)
+            all_sent = [sent, *(result.sent for result in done.beside if result.sent)]
+            attempted = sum(load.attempted for load in all_sent)
+            failed = sum(sum(load.failed.values()) for load in all_sent)
+            errors = ", ".join(code for load in all_sent for code in load.failed)
             names = (f"{part.name}-{PRODUCE}" for part in scenario.beside)
-            beside = {name: one.acked for name, one in zip(names, every[1:], strict=False)}
+            beside = {name: load.acked for name, load in zip(names, all_sent[1:], strict=False)}
             self.hold_limits(scenario, Progress(now, attempted, sent.acked, failed, errors, beside))
 
     def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
         """The same for turns that have ended, of the forms of the scenario that load this cluster."""
-        sent = {side: found for side in sides if (found := done[side].sent)}
+        sent = {side: side_sent for side in sides if (side_sent := done[side].sent)}
         last = Progress(
             time.monotonic(),
-            sum(one.attempted for one in sent.values()),
-            sum(one.acked for one in sent.values()),
-            sum(sum(one.failed.values()) for one in sent.values()),
-            ", ".join(dict.fromkeys(code for one in sent.values() for code in one.failed)),
-            {side: one.acked for side, one in sent.items()},
+            sum(load.attempted for load in sent.values()),
+            sum(load.acked for load in sent.values()),
+            sum(sum(load.failed.values()) for load in sent.values()),
+            ", ".join(dict.fromkeys(code for load in sent.values() for code in load.failed)),
+            {side: load.acked for side, load in sent.items()},
         )
         self.hold_limits(next(iter(sides.values())), last, sides)
 

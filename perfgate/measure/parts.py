@@ -33,7 +33,7 @@ LATE_REPEATS = 1
 """Parts of a scenario that may be measured again because brokers were late: once may be a busy machine, and there is no
 canary between turns."""
 GAP_GROWS = 1.5
-"""Where turns ran into one another the gap is this many times as long from then on: brokers drain a buffer in 0.4 s on
+"""Factor by which the gap grows where turns ran into one another: brokers drain a buffer in 0.4 s on
 a quiet machine, and six of them on two cores stand still for as long now and then."""
 QUADS = ("ABBA", "BAAB")
 PAIRS = ("AB", "BA")
@@ -51,7 +51,7 @@ GROWS_BY = 0.25
 
 @dataclass
 class Compared:
-    """The two arms of a scenario that are compared, and what has been measured of each.
+    """The two arms of a scenario that are compared, with the series of each.
 
     `per_part`: rounds of each side in a burst or a block; `parts`: how many of these make a unit of the statistics.
     """
@@ -64,21 +64,21 @@ class Compared:
     may_warm: int = WARMING_PARTS
     repeated: int = 0
     decided: bool = False
-    """Nothing more is measured of it: what ends the others does not concern it."""
+    """Nothing more is measured of it: the end of the others does not concern it."""
     late: int = 0
     """Parts that were measured again because records or brokers were late."""
     gap_times: float = 1.0
     """The gap between turns is this many times its computed length."""
     planned: int = 0
     former: list[int] = field(default_factory=list)
-    """The plans that this one grew from."""
+    """Earlier plans that grew to this one."""
     seconds: float = 0.0
     seconds_lost: float = 0.0
     """Those of them that were spent before the windows were lengthened."""
     part_s: float = 0.0
-    """How long the newest burst or block took, without what was measured again."""
+    """Duration of the newest burst or block, without the rounds that were measured again."""
     again_s: float = 0.0
-    """How long those rounds of it took that were measured again."""
+    """Duration of its rounds that were measured again."""
     log_tail: str = ""
     window_s: float = 0.0
     """The least length of a turn or a round."""
@@ -109,7 +109,7 @@ class Compared:
 
     @property
     def unit_s(self) -> float:
-        """How long a unit took on average, of those that count; 0 without one."""
+        """Average duration of the units that count, in s; 0 without one."""
         return (self.seconds - self.seconds_lost) / self.units if self.units else 0.0
 
     @property
@@ -126,7 +126,7 @@ class Compared:
         return len(self.rounds["A"]) // self.per_part
 
     def spend_repeat(self) -> bool:
-        """Use up one repeat of what the generator made flawed; return False where none is left."""
+        """Use up one repeat of a part that the generator made flawed; return False where none is left."""
         sound = sum(map(len, self.rounds.values())) if self.whole else self.parts_done
         if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
             return False
@@ -157,14 +157,14 @@ class Compared:
     def done(self, fewest: int) -> bool:
         """Whether its plan is carried out, or can no longer decide anything.
 
-        A flawed part keeps it from being green, but no loss from being known: `fewest` others are measured.
+        A flawed part keeps it from being green, but a loss can still be shown: `fewest` others are measured.
         """
         return self.units >= self.planned or self.failed or (self.unsound and self.units > fewest)
 
     def lengthen(self, window_s: float, most_parts: int) -> None:
         """Measure turns and rounds for at least `window_s`, and at most `most_parts` a unit, from now on.
 
-        What was measured before is not counted.
+        Earlier rounds are not counted.
         """
         self.window_s, self.parts = window_s, min(self.parts, most_parts)
         for series in self.series.values():
@@ -175,20 +175,20 @@ class Compared:
         self.planned, self.seconds_lost = 0, self.seconds
 
     def undecided(self, sides: Iterable[str]) -> list[Series]:
-        """The series of these sides, which a failure ends; one that is decided had its answer from sound brokers."""
+        """The series of these sides that a failure ends; a decided scenario had its answer from sound brokers."""
         return [] if self.decided else [self.series[side] for side in sides]
 
 
 def next_order(orders: Sequence[str], chance: random.Random, among: tuple[str, str] = QUADS) -> str:
-    """A random order, then its mirror image, and so on: what an order favours evens out within two parts."""
+    """A random order, then its mirror image, and so on: an order's advantage evens out within two parts."""
     return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(among)
 
 
 def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
-    Measured again is a burst that the generator made flawed (of a block the flawed rounds), a part in which brokers
-    were still warming up, and the first in which they were late. Empty when the time was over before one counted.
+    A burst that the generator made flawed (of a block the flawed rounds) is measured again, and so are a part in which
+    brokers were still warming up, and the first in which they were late. Empty when time was over before one counted.
     """
     measure = _block if comparison.whole else _burst
     ends = time.monotonic() + left
@@ -208,7 +208,7 @@ def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Swi
             continue
         over = time.monotonic() >= ends and comparison.method != "pairs"  # a pair's parts are all measured
         if over and not comparison.parts_done and any(finished.repeatable for _, finished in measured):
-            break  # without another part a flawed one still shows the least slowness
+            break  # without another part a flawed part still shows the least slowness
         by_generator = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
@@ -232,9 +232,9 @@ def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Swi
 
 
 def _only_late(measured: Sequence[Finished]) -> bool:
-    """Whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
-    late = all(one.round.only_late for one in measured if not one.repeatable)
-    return late and any(flaw.late for one in measured for flaw in one.round.flaws)
+    """Whether rounds have no other flaw than lateness of the brokers or of the generator."""
+    late = all(finished.round.only_late for finished in measured if not finished.repeatable)
+    return late and any(flaw.late for finished in measured for flaw in finished.round.flaws)
 
 
 def _warming(rounds: Sequence[Round]) -> bool:
@@ -262,9 +262,9 @@ def _burst(
 def _block(
     comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
-    """Measure a block of whole rounds: one that the generator made flawed is measured again before the next one begins.
+    """Measure a block of whole rounds: a round that the generator made flawed is measured again before the next begins.
 
-    To give up all of it for one would waste most blocks of a machine on which one round in four is sent late.
+    To give up the block for it would waste most blocks of a machine on which one round in four is sent late.
     """
     number, ends = comparison.parts_done + 1, time.monotonic() + left
 
@@ -297,7 +297,7 @@ def _block(
 
 
 def too_short(budget_s: float, pair_s: float, needed: int) -> str:
-    """Say, after the first pair of clusters, that the budget affords too few of them, and what would do; or ""."""
+    """Sentence, after the first pair of clusters, on a budget that affords too few, with one that would do; or ""."""
     affords = budget_s / pair_s
     if affords + OVERRUN >= needed:
         return ""
@@ -324,13 +324,13 @@ def unhealthy_ends(comparisons: Sequence[Compared], blamed: Callable[[], str], *
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:
-    """The sides whose brokers have failed; of clusters that start in this order, the one that did not."""
+    """The sides whose brokers have failed; of clusters that start in this order, the side that did not."""
     if len(clusters) < len(order):
         return order[len(clusters)]
-    found = ""
+    failed_sides = ""
     for side, cluster in clusters.items():
         try:
             cluster.check()
         except TargetError:
-            found += side
-    return found or order
+            failed_sides += side
+    return failed_sides or order

@@ -1,4 +1,4 @@
-"""Plan of a run: its blocks, what it writes at most, and the arms on one load host fewer. Pure."""
+"""Plan of a run: its blocks, its bounds on bytes and time, and the arms on one load host fewer. Pure."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
     """The scenarios of these names, and all that are compared with them, directly or through others."""
-    found = {scenario for scenario in scenarios if scenario.name in names}
+    chosen = {scenario for scenario in scenarios if scenario.name in names}
     while True:
-        families = {family for scenario in found for family in scenario.families}
-        more = {scenario for scenario in scenarios if families & set(scenario.families)}
-        if more == found:
-            return [scenario for scenario in scenarios if scenario in found]
-        found = more
+        families = {family for scenario in chosen for family in scenario.families}
+        compared = {scenario for scenario in scenarios if families & set(scenario.families)}
+        if compared == chosen:
+            return [scenario for scenario in scenarios if scenario in chosen]
+        chosen = compared
 
 
 ROUNDS_ON_DISK = 2
@@ -101,7 +101,7 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
     """Most bytes that the gate writes in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
     together = blocks(plain, tier)
-    plain = [scenario for block in together for scenario in block]  # some are measured in more than one
+    plain = [scenario for block in together for scenario in block]  # some are measured in several
     rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
     warm_up = sum(max(scenario.offered_bytes_per_s for scenario in block) for block in together) * tier.broker_warmup_s
     of_faults = sum(
@@ -132,7 +132,7 @@ def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
 
 
 def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
-    """How long a comparison loads brokers until they are warm, besides its budget.
+    """Time in s for which a comparison loads brokers until they are warm, besides its budget.
 
     Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need. The
     budget counts the warm-ups of pairs.
@@ -141,7 +141,7 @@ def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
 
 
 def longest_unit_s(tier: Tier) -> float:
-    """How long a comparison may go on after its budget: a burst or a round that has begun is measured whole."""
+    """Time in s that a comparison may go on after its budget: a burst or a round that has begun is measured whole."""
     return tier.warmup_max_s + max(tier.window_s, BURST_S)
 
 
@@ -212,5 +212,5 @@ def _making(scenario: Scenario) -> int:
 
 
 def _on(host: int, count: int, hosts: int) -> int:
-    """How many of a role's processes are on this host, the first being 0: they are dealt out in turn."""
+    """Number of a role's processes on this host, the first being 0: they are dealt out in turn."""
     return len(range(host, count, hosts))

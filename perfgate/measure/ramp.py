@@ -1,4 +1,4 @@
-"""Search for the knee, the highest rate that meets the service level, by many paced loads, and what they came to."""
+"""Search for the knee, the highest rate that meets the service level, by many paced loads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Sc
 from perfgate.model.flaw import NOTHING, Doubt, Flaw, excused, from_doubts
 
 LEAST_SHARE = 0.01
-"""Share of the highest rate that may be offered: the first step, at which no record waits for another."""
+"""The first step, as a share of the highest rate that may be offered: no record waits for another at it."""
 GROWTH = 2.0
 RESOLUTION = 1.05
 """The knee lies between a rate that met the service level and one that did not, this many times as high."""
@@ -87,15 +87,15 @@ TRIES = 3
 """A step that the generator alone made flawed is measured at most this often."""
 
 Measure = Callable[[Scenario, str], Finished]
-"""Measures one paced load; the text says which, for the progress line."""
+"""Measures a paced load; the text names it in the progress line."""
 
 
 class _Broken(Exception):
     """A step shows something that no rate excuses; its round holds the reason."""
 
-    def __init__(self, found: Round) -> None:
+    def __init__(self, broken_round: Round) -> None:
         super().__init__()
-        self.round = found
+        self.round = broken_round
 
 
 @dataclass
@@ -113,7 +113,7 @@ class _Search:
     def meets(self, rate: float, part: StepPart) -> bool:
         """Measure one step; return whether it meets the service level.
 
-        One that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
+        A step that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
         step in seven has one, a search of twenty steps would end anywhere below the knee.
         """
         if part == "unloaded":
@@ -135,39 +135,39 @@ class _Search:
         scenario = replace(self.scenario, load=Load(kind="paced", rate=rate))
         for _ in range(TRIES):
             finished = self.measure(scenario, f"{part}, {rate:,.0f} records/s:")
-            found = finished.round
+            step_round = finished.round
             # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
-            met_late = part != "unloaded" and not found.invalid and not self._missed(found, part)
-            brokers_missed = self._missed_without_flaws(found, part)
+            met_late = part != "unloaded" and not step_round.invalid and not self._missed(step_round, part)
+            brokers_missed = self._missed_without_flaws(step_round, part)
             if met_late or brokers_missed or not finished.repeatable:
                 break
         if _wrong_at_any_rate(finished, scenario.groups):
-            raise _Broken(found)
-        missed, by_generator = self._missed(found, part), False
+            raise _Broken(step_round)
+        missed, by_generator = self._missed(step_round, part), False
         if finished.repeatable and not met_late and not brokers_missed:
-            missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
+            missed, by_generator = next(iter((*step_round.invalid, *step_round.invalid_metrics.values()))), True
         if not missed:
-            self.met.append((rate, found))
+            self.met.append((rate, step_round))
         self.steps.append(
             Step(
                 rate=rate,
                 part=part,
-                metrics=found.metrics,
-                accounting=found.accounting,
-                received=found.reading.received if found.reading else None,
+                metrics=step_round.metrics,
+                accounting=step_round.accounting,
+                received=step_round.reading.received if step_round.reading else None,
                 missed=missed,
                 by_generator=by_generator,
             )
         )
-        self.slow = bool(missed) and not (by_generator or found.invalid or found.not_sustained)
+        self.slow = bool(missed) and not (by_generator or step_round.invalid or step_round.not_sustained)
         return not missed
 
-    def _missed(self, found: Round, part: StepPart) -> str:
-        if found.invalid:
-            return found.invalid[0]
-        if found.not_sustained:
-            return found.not_sustained
-        p99_ms, most_ms = found.metrics[DECIDES_PACED], self._most_ms(part)
+    def _missed(self, step_round: Round, part: StepPart) -> str:
+        if step_round.invalid:
+            return step_round.invalid[0]
+        if step_round.not_sustained:
+            return step_round.not_sustained
+        p99_ms, most_ms = step_round.metrics[DECIDES_PACED], self._most_ms(part)
         if p99_ms <= most_ms:
             return ""
         stated = self.scenario.load.level_p99_ms
@@ -181,12 +181,12 @@ class _Search:
             return math.inf
         return stated_ms or UNLOADED_TIMES * median(self.unloaded)
 
-    def _missed_without_flaws(self, found: Round, part: StepPart) -> bool:
+    def _missed_without_flaws(self, step_round: Round, part: StepPart) -> bool:
         """Whether brokers missed the level by more than the generator's own lateness explains."""
-        if found.invalid:
+        if step_round.invalid:
             return False
-        p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.doubts, DECIDES_PACED)
-        return bool(found.not_sustained) or p99_ms > self._most_ms(part)
+        p99_ms = excused(step_round.metrics[DECIDES_PACED], -1, step_round.doubts, DECIDES_PACED)
+        return bool(step_round.not_sustained) or p99_ms > self._most_ms(part)
 
 
 def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
@@ -194,20 +194,20 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
 
     Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
     """
-    found, accounting = finished.round, finished.round.accounting
+    step_round, accounting = finished.round, finished.round.accounting
     parts = accounting.partitions or ((accounting.acked, accounting.offset_delta),)
-    reading = found.reading
+    reading = step_round.reading
     wrongly_read = reading and any(
         (reading.corrupt, reading.foreign, reading.duplicated, reading.reordered, reading.missed)
     )
-    wrong = any(flaw.broken and not flaw.late for flaw in found.flaws)
+    wrong = any(flaw.broken and not flaw.late for flaw in step_round.flaws)
     if any(moved < acked for acked, moved in parts) or wrongly_read or wrong:
         return True
     # On brokers that others use too, these may be to blame.
-    own_late = all(flaw.broken and flaw.late for flaw in found.flaws if not flaw.metrics)
+    own_late = all(flaw.broken and flaw.late for flaw in step_round.flaws if not flaw.metrics)
     behind = reading is not None and reading.received < groups * accounting.acked
     late = accounting.failed_total or accounting.unresolved or behind or own_late
-    return bool(found.invalid) and not finished.repeatable and not late
+    return bool(step_round.invalid) and not finished.repeatable and not late
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +238,8 @@ def ramp_round(
         return Finished(round=broken, repeatable=False)
     if knee is None:
         return Finished(round=_no_knee(search, index, own_brokers=own_brokers), repeatable=False)
-    at_knee = next(found for rate, found in reversed(search.met) if rate == knee)
-    found = replace(
+    at_knee = next(whole for rate, whole in reversed(search.met) if rate == knee)
+    whole = replace(
         at_knee,
         index=index,
         metrics={
@@ -251,7 +251,7 @@ def ramp_round(
         steps=tuple(search.steps),
         flaws=(*at_knee.flaws, *from_doubts(limited, whole=False)),
     )
-    return Finished(round=found, repeatable=False)
+    return Finished(round=whole, repeatable=False)
 
 
 def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
@@ -284,19 +284,19 @@ def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
     return min(missed, key=lambda s: s.rate, default=None)
 
 
-def known_after(found: Round, known: Known) -> Known:
-    """What is known after one more round."""
+def known_after(ramp: Round, known: Known) -> Known:
+    """Results known after another round."""
     return Known(
-        knee=known.knee if found.invalid else found.metrics.get(KNEE, known.knee),
-        unloaded_ms=known.unloaded_ms + _first_steps(found),
+        knee=known.knee if ramp.invalid else ramp.metrics.get(KNEE, known.knee),
+        unloaded_ms=known.unloaded_ms + _first_steps(ramp),
     )
 
 
-def _first_steps(found: Round) -> tuple[float, ...]:
+def _first_steps(ramp: Round) -> tuple[float, ...]:
     """The p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
-    if found.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
+    if ramp.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
         return ()
-    first = [step for step in found.steps if step.part == "unloaded"]
+    first = [step for step in ramp.steps if step.part == "unloaded"]
     return () if any(step.missed for step in first) else tuple(step.metrics[DECIDES_PACED] for step in first)
 
 
@@ -305,20 +305,20 @@ def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
 
     So a knee that is stored is judged by it. Where the generator was the limit nothing is known.
     """
-    first = search.steps[-1]  # of those at the first rate the one that missed
+    first = search.steps[-1]  # of the steps at the first rate the last, which missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
     # A p99 above the level that is stated may be the level's fault.
-    found = unmeasured(index, reason, broken=own_brokers and not (first.by_generator or search.slow))
-    found = replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
+    unmet = unmeasured(index, reason, broken=own_brokers and not (first.by_generator or search.slow))
+    unmet = replace(unmet, accounting=_summed(search.steps), steps=tuple(search.steps))
     if first.by_generator:
-        return found
+        return unmet
     p99_ms = first.metrics.get(DECIDES_PACED)
     unloaded = {} if p99_ms is None else {UNLOADED: p99_ms}
     return replace(
-        found,
+        unmet,
         metrics={KNEE: first.rate, **unloaded},
         flaws=(
-            *(replace(flaw, kind="no knee", whose="brokers", explains=NOTHING) for flaw in found.flaws),
+            *(replace(flaw, kind="no knee", whose="brokers", explains=NOTHING) for flaw in unmet.flaws),
             Flaw(reason, kind="no knee", whose="brokers", metrics=(KNEE, UNLOADED.partition(".")[0]), explains=NOTHING),
         ),
     )
@@ -330,11 +330,11 @@ def _summed(steps: Sequence[Step]) -> Accounting:
         failed.update(step.accounting.failed)
     parts = [step.accounting for step in steps]
     return Accounting(
-        attempted=sum(one.attempted for one in parts),
-        acked=sum(one.acked for one in parts),
+        attempted=sum(part.attempted for part in parts),
+        acked=sum(part.acked for part in parts),
         failed=dict(failed),
-        unresolved=sum(one.unresolved for one in parts),
-        offset_delta=sum(one.offset_delta for one in parts),
-        withdrawn=sum(one.withdrawn for one in parts),
-        markers=sum(one.markers for one in parts),
+        unresolved=sum(part.unresolved for part in parts),
+        offset_delta=sum(part.offset_delta for part in parts),
+        withdrawn=sum(part.withdrawn for part in parts),
+        markers=sum(part.markers for part in parts),
     )

@@ -1,4 +1,4 @@
-"""Topics of a bench: fresh ones for every round, those that hold backlogs or must be refused, and those that differ."""
+"""Topics of a bench: fresh ones for every round, backlogs, topics to be refused, and topics that differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
 CHANCE = 0.01
 """Chance that any topic of a round whose topics are alike is called different, of each figure."""
 FEWEST_TOPICS = 5
-"""With fewer there is no scatter to hold one against."""
+"""With fewer there is no scatter to hold a topic against."""
 LEAST_EXPECTED = 5.0
 """Expected number of records, of those that share no fate, from which a topic's own number is about normal (Cochran,
 Some methods for strengthening the common chi-squared tests, Biometrics 10, 1954)."""
@@ -134,12 +134,12 @@ def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_br
             problem = f"its topic was to be refused with {scenario.refusal}, but: {error}"
     if not problem and topics.keeper.exists(topic):
         problem = f"the brokers refused topic {topic}, and yet it is there"
-    found = unmeasured(index, problem, broken=own_brokers)
-    return found if problem else replace(found, steady=True, flaws=())
+    unrefused = unmeasured(index, problem, broken=own_brokers)
+    return unrefused if problem else replace(unrefused, steady=True, flaws=())
 
 
 def unwritten(topic: TopicSpec, accounting: Accounting) -> tuple[Flaw, ...]:
-    """The flaw of a round that left some of its several topics unwritten; none where every one has a record.
+    """The flaw of a round that left some of its several topics unwritten; none where each has a record.
 
     Records that failed or have no outcome may be those: brokers are to blame then. Else the load offered none.
     """
@@ -158,7 +158,7 @@ def unwritten(topic: TopicSpec, accounting: Accounting) -> tuple[Flaw, ...]:
 
 
 def latency_by_topic(topic: TopicSpec, result: LoadResult) -> Whole:
-    """Counts of the coarse buckets of each topic's latencies, a row a topic; empty where they are not known."""
+    """Counts of the coarse buckets of each topic's latencies, by topic; empty where they are not known."""
     sent = result.sent
     counts = np.array((sent.latency_by_topic or sent.latency_by_partition) if sent else (), np.int64)
     if topic.count == 1 or not len(counts):
@@ -211,12 +211,12 @@ def that_differ(by_topic: Whole, window_s: float) -> tuple[TopicFigures, ...]:
 
 
 def _beyond(
-    found: Whole, expected: npt.NDArray[np.float64], variance: npt.NDArray[np.float64], limit: float
+    counts: Whole, expected: npt.NDArray[np.float64], variance: npt.NDArray[np.float64], limit: float
 ) -> npt.NDArray[np.bool_]:
-    """Which numbers are further from what was expected than `limit` standard deviations of their own scatter."""
+    """Mask of the counts that are further from the expected ones than `limit` standard deviations of their scatter."""
     if not variance.all():
-        return np.zeros(len(found), np.bool_)
-    squares = (found - expected) ** 2 / variance
+        return np.zeros(len(counts), np.bool_)
+    squares = (counts - expected) ** 2 / variance
     scatter = max(1.0, float(np.median(squares)) / MEDIAN_CHI2)
     beyond: npt.NDArray[np.bool_] = (squares > limit**2 * scatter) & (expected >= LEAST_EXPECTED * scatter)
     return beyond

@@ -58,19 +58,19 @@ class Rounds:
         self._stop, self._again, self._fewer = stop, again, setup.fewer
         self._bench = setup.bench(cluster, run_id)
         self.warm_up: Mapping[str, object] = {}
-        """What run.json says of the warm-up before the rounds."""
+        """Entry of run.json on the warm-up before the rounds."""
         self._canary = list(canary)
         self._cluster = cluster
         self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
         self._random = random.Random(run_id)
         self._series: dict[str, list[Series]] = {}
-        """By scenario: as declared, and on one load host fewer where that is asked for."""
+        """Series by scenario: as declared, and on one load host fewer where that is asked for."""
         self._began, self._index, self._total, self._finished = 0.0, 0, 0, 0
         self._enough = dict[str, str]()
-        """The scenarios of which no more rounds are needed, with what is said of it."""
+        """Scenarios that need no more rounds, each with the reason."""
 
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
-        """The measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
+        """The measurement of every scenario; a failure is a reason in its rounds, never an exception.
 
         A scenario is measured no further once its brokers were broken, or too few rounds are left that may count. Once
         the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
@@ -89,7 +89,7 @@ class Rounds:
             run(self._schedule(scenarios), self._part)
             self._read_canary()
             self._bench.delete_backlogs()
-            if self._cluster.own:  # one that has ended since the last load is of this block, not of the next
+            if self._cluster.own:  # the end of a broker since the last load is of this block, not of the next
                 self._cluster.check()
         except TargetError as error:
             break_off_by(
@@ -104,7 +104,7 @@ class Rounds:
         }
 
     def _cause(self, error: TargetError) -> TargetError:
-        """The end of a broker, when one has ended: what was asked of it failed for that.
+        """The end of a broker, when one has ended, since requests to it failed for that.
 
         So it did for what lies between: a proxy that has ended is no failure of brokers.
         """
@@ -120,8 +120,8 @@ class Rounds:
         """The measurement with the last rounds to be judged, those before them as warm-up."""
         name = measurement.scenario.name
         declared, *others = self._series[name]
-        rows = compared_with(scenarios, [name])
-        first = max(0, max(len(self._series[scenario.name][0].rounds) for scenario in rows) - self._tier.rounds)
+        compared = compared_with(scenarios, [name])
+        first = max(0, max(len(self._series[scenario.name][0].rounds) for scenario in compared) - self._tier.rounds)
         if name in self._enough or len(declared.rounds) <= first:
             first = 0  # it was ended early: it has no others
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
@@ -132,7 +132,7 @@ class Rounds:
             warm_up=earlier,
             warming=self._warming().get(name, ""),
             enough=self._enough.get(name, ""),
-            one_host_fewer=tuple(r for one in others for r in one.rounds if r.index > first or r.invalid),
+            one_host_fewer=tuple(r for series in others for r in series.rounds if r.index > first or r.invalid),
         )
 
     def _warming(self) -> dict[str, str]:
@@ -173,7 +173,7 @@ class Rounds:
         left_s = spent_s / self._finished * (self._total - self._finished) if self._finished else None
         for series in every if index % 2 else every[::-1]:
             if series.arm.hosts and any(r.invalid for each in every for r in each.rounds):
-                continue  # what was invalid is not measured on fewer hosts again
+                continue  # an invalid scenario is not measured on fewer hosts again
             self._add_round(series, left_s, f"round {index}/{max(rounds, index)}")
         return True
 
@@ -193,7 +193,7 @@ class Rounds:
         return True
 
     def _add_round(self, series: Series, left_s: float | None, doing: str) -> None:
-        """Add a round of an arm; one that the generator alone made flawed is measured again.
+        """Add a round of an arm; a round that the generator alone made flawed is measured again.
 
         As often for a scenario as :func:`repeats` says, and as often again where only some metrics were concerned.
         """

@@ -35,7 +35,7 @@ def measured_round(
 ) -> Finished:
     """Measure a round of the arm, and another for each that the generator alone made flawed while `again` says so.
 
-    `again` is given what is to be discarded and the seconds it took; `left`: the seconds that are left.
+    `again` is given the round to be discarded and the seconds it took; `left`: the seconds that are left.
     """
     while True:
         began = time.monotonic()

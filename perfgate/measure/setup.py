@@ -18,7 +18,7 @@ MOST_POLL_MS = 300_000.0
 
 @dataclass(kw_only=True)
 class Setup(Means):
-    """What campaigns and comparisons share."""
+    """Set-up shared by campaigns and comparisons."""
 
     target: Target
     scenarios: Sequence[Scenario]
@@ -102,7 +102,7 @@ class Setup(Means):
 
 
 def cannot_work(scenario: Scenario) -> str:
-    """Return why its consumers cannot work as declared; empty where they can, or do not."""
+    """Why the scenario's consumers cannot work as declared; empty where they can, or do not."""
     consumers = scenario.consumers
     if consumers is None or not (consumers.work_ms or consumers.pauses or consumers.commit_records):
         return "" if consumers is None or not consumers.work_sigma else "consumers.work-sigma needs consumers.work-ms"

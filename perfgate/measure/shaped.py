@@ -30,7 +30,7 @@ Counts = npt.NDArray[np.float64]
 
 
 def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
-    """Return the round with the figures of the load's shape, and with the flaw of a phase that was not reached.
+    """The round with the figures of the load's shape, and with the flaw of a phase that was not reached.
 
     A driver that says nothing over time leaves it as it is.
     """
@@ -61,10 +61,10 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
 
 
 def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tuple[ShapeFigures, dict[str, float]]:
-    """What came of the load second by second, and the metrics of its phases.
+    """Figures of the load second by second, and the metrics of its phases.
 
-    `late_s`: so long a generator did not know that its window had opened, and counted nothing: what is missing of the
-    records of that time is not owed.
+    `late_s`: the time for which a generator did not know that its window had opened, and counted nothing: records
+    missing from that time are not owed.
     """
     due = _due(shape, len(over_time.sent) - 1)
     owed, unsent = (
@@ -93,7 +93,7 @@ def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tup
 
 
 def p99_back_s(figures: ShapeFigures, before_ms: float, since: float) -> float | None:
-    """Return when p99 was as before the peak, which ended at `since`, in s after that; None if it never was.
+    """Time in s from the end of the peak (`since`) until p99 was as before it; None if it never was.
 
     It is the end of the first of BACK_FOR seconds in a row that are good, so 1 s at best.
     """
@@ -109,28 +109,28 @@ def p99_back_s(figures: ShapeFigures, before_ms: float, since: float) -> float |
 
 
 def not_reached(shape: Shape, over_time: OverTime) -> dict[str, float]:
-    """Return the phases that were not reached, each with its records that were not handed over in it, in s of it."""
+    """The phases that were not reached, each with its records that were not handed over in it, in s of it."""
     due, sent = _due(shape, len(over_time.sent) - 1), _by_tick(over_time.sent)
     times = np.arange(len(due)) * TICK_S
-    found = {}
+    missed = {}
     for name, span in shape.phases.items():
         (due_by, due_before), (sent_by, sent_before) = (
             np.interp(span[::-1], times, counts).tolist() for counts in (due, sent)
         )
-        asked, made = due_by - due_before, sent_by - sent_before
-        if made < REACHED * asked - 1:
-            found[name] = (asked - made) / asked * (span[1] - span[0])
-    return found
+        asked, sent_in_phase = due_by - due_before, sent_by - sent_before
+        if sent_in_phase < REACHED * asked - 1:
+            missed[name] = (asked - sent_in_phase) / asked * (span[1] - span[0])
+    return missed
 
 
 def cores(over_time: Mapping[str, Sequence[tuple[float, float]]], begin: float, end: float) -> float | None:
-    """Return the cores of all brokers between two moments (s) of a window; None where they were not read for most."""
+    """The cores of all brokers between two moments (s) of a window; None where they were not read for most."""
     total = 0.0
     for parts in over_time.values():
         since, used, read = 0.0, 0.0, 0.0
-        for until, one in parts:
+        for until, busy_cores in parts:
             inside = max(0.0, min(end, until) - max(begin, since))
-            used, read, since = used + one * inside, read + inside, until
+            used, read, since = used + busy_cores * inside, read + inside, until
         if read < COVERED * (end - begin):
             return None
         total += used / read

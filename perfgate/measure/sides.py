@@ -41,22 +41,22 @@ def burst(
     bench, turns = benches["A"], order.replace(" ", "")
     progress = bench.watch.progress(f"burst {index} {sides['A'].name}", left)
     progress("creating its topics", None)
-    loads = {
-        one: {side: scenario for side, scenario in sides.items() if benches[side] is one} for one in benches.values()
-    }
-    samplers = {one: one.new_sampler() for one in loads}
+    loads: dict[Bench, dict[str, Scenario]] = {}
+    for side, scenario in sides.items():
+        loads.setdefault(benches[side], {})[side] = scenario
+    samplers = {loaded: loaded.new_sampler() for loaded in loads}
     observers = dict[Bench, Observer]()
-    for one, own in loads.items():
+    for loaded, own in loads.items():
         first = next(iter(own.values()))
-        observers[one] = one.watch.observer(first, samplers[one], progress, measured=True, sides=own)
-    observer = in_turn({side: observers[one] for side, one in benches.items()}, turns)
+        observers[loaded] = loaded.watch.observer(first, samplers[loaded], progress, measured=True, sides=own)
+    observer = in_turn({side: observers[loaded] for side, loaded in benches.items()}, turns)
 
     def on_each(ask: Callable[[str], Answer]) -> dict[str, Answer]:
-        found = {}
+        answers = {}
         for side in sides:
             with of_side(side if len(loads) > 1 else ""):
-                found[side] = ask(side)
-        return found
+                answers[side] = ask(side)
+        return answers
 
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
@@ -65,20 +65,20 @@ def burst(
             before = on_each(lambda side: benches[side].topics.ends(names[side], sides[side]))
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
-            for one, own in loads.items():
-                one.watch.hold_turns(own, results)
+            for loaded, own in loads.items():
+                loaded.watch.hold_turns(own, results)
             after = on_each(
                 lambda side: benches[side].topics.ends_after(names[side], sides[side], before[side], results[side])
             )
     except (LoadError, TopicRefusedError) as error:
-        found = {side: unmeasured(index, str(error)) for side in sides}
+        rounds = {side: unmeasured(index, str(error)) for side in sides}
         if isinstance(error, SendsFailedError):
-            for one, own in loads.items():  # it does not say whose sends they were
-                one.watch.hold_outcome(next(iter(own.values())), error)
+            for loaded, own in loads.items():  # it does not say whose sends they were
+                loaded.watch.hold_outcome(next(iter(own.values())), error)
             if len(loads) > 1 and (side := error.process.partition("-")[0]) in sides:
-                found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
-        return {side: Finished(round=one, repeatable=False) for side, one in found.items()}
-    outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
+                rounds[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
+        return {side: Finished(round=round_, repeatable=False) for side, round_ in rounds.items()}
+    outlasted = {side: share for side, share in late.items() if share.turns > LATE_TURNS * share.of}
     turn_s = at.gap_s + at.window_s
     return {
         side: benches[side].finished(
@@ -89,7 +89,7 @@ def burst(
             after[side],
             [n for n, letter in enumerate(x for x in turns if benches[x] is benches[side]) if letter == side],
             samplers[benches[side]],
-            [late_turns(one.turns, one.of, own=whose == side, turn_s=turn_s) for whose, one in outlasted.items()],
+            [late_turns(share.turns, share.of, own=whose == side, turn_s=turn_s) for whose, share in outlasted.items()],
         )
         for side, scenario in sides.items()
     }
@@ -107,15 +107,18 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
         observers[turns[next(edges) // 2]].edge(at)
 
     def check() -> None:
-        for side, one in observers.items():
+        for side, observer in observers.items():
             with of_side(side if len(each) > 1 else ""):
-                one.check()
+                observer.check()
 
     def sends(last: Progress) -> None:
-        for one in each:
-            one.sends(last)
+        for observer in each:
+            observer.sends(last)
 
-    return replace(each[0], edge=edge, check=check, sends=sends, settled=lambda: all(one.settled() for one in each))
+    def settled() -> bool:
+        return all(observer.settled() for observer in each)
+
+    return replace(each[0], edge=edge, check=check, sends=sends, settled=settled)
 
 
 REHEARSALS = 2
@@ -164,13 +167,13 @@ def topics_own(scenario: Scenario) -> dict[str, str]:
         return {}
     # Topics of groups and transactions are the brokers' own, and flushed as these are set.
     flushes = bool(scenario.consumers or scenario.transaction_ms)
-    found = {}
+    stated = {}
     for name, _ in scenario.cluster.config:
         own = TOPICS_OWN.get(name, name.removeprefix("log.").removeprefix("cleaner."))
         every = all(own in dict(load.topic.config) for load in (scenario, *scenario.parts))
         if every and not (flushes and own.startswith("flush.")):
-            found[name] = own
-    return found
+            stated[name] = own
+    return stated
 
 
 def in_force(scenario: Scenario) -> Scenario:
@@ -184,14 +187,14 @@ OF_LEDGERS = ("ensemble",)
 """Policies of Pulsar that a topic keeps, as long as its ledger is open, from when it was made."""
 
 
-def differ_in_policies(one: Scenario, other: Scenario) -> bool:
+def differ_in_policies(form_a: Scenario, form_b: Scenario) -> bool:
     """Whether two forms of a scenario state other policies of Pulsar that take effect on topics which are open.
 
     A namespace has one set of policies, and a burst makes both sides' topics in it before its first turn: all turns
     would be under those of the side that was made last.
     """
-    a, b = ({pair for pair in form.topic.config if pair[0] not in OF_LEDGERS} for form in (one, other))
-    return one.cluster.system == "pulsar" and a != b
+    a, b = ({pair for pair in form.topic.config if pair[0] not in OF_LEDGERS} for form in (form_a, form_b))
+    return form_a.cluster.system == "pulsar" and a != b
 
 
 def live_values(change: Change, cluster: Cluster) -> Settings | None:
@@ -300,5 +303,5 @@ class Switch:
         else:
             return finished
         flaw = Flaw(reason, kind="switch", whose="load", again=True)
-        found = replace(finished.round, flaws=(*finished.round.flaws, flaw))
-        return Finished(round=found, repeatable=finished.repeatable or not finished.round.invalid)
+        flawed = replace(finished.round, flaws=(*finished.round.flaws, flaw))
+        return Finished(round=flawed, repeatable=finished.repeatable or not finished.round.invalid)

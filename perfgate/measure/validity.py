@@ -68,7 +68,7 @@ def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) 
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
-    """Where every record of the round went; `before` and `after` are the partitions' end offsets."""
+    """Accounting of the round's records; `before` and `after` are the partitions' end offsets."""
     moved = [new - old for old, new in zip(before, after, strict=True)]
     if sent is None:
         return Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=sum(moved))
@@ -89,7 +89,7 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
 def processors_left(
     result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
 ) -> float | None:
-    """How many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
+    """Ratio of the machine's `cores` to those that brokers and generators used of it, the brokers most.
 
     Whatever kept a load from its processors, with all of them it comes to this many times as much. None: not known, or
     the generators used most.
@@ -120,30 +120,30 @@ def flaws(
     waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
     what all replicas in sync have. `clients`: how many had a part.
     """
-    found = []
+    flaws = []
     if result.sent:
-        found += _accounting_flaws(
+        flaws += _accounting_flaws(
             load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent, promised=promised
         )
-        found += generator_flaws(load, result, result.sent, room)
-    found += thread_flaws(result, busiest_broker_cores)
+        flaws += generator_flaws(load, result, result.sent, room)
+    flaws += thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
         reason = (
             f"{HEARD_LATE} {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
             "opened, and counted nothing until then"
         )
         explains = standing_still(result.window_s, result.window_late_s, result.window_late_s)
-        found.append(of_generator(reason, explains, kind=HEARD_LATE))
+        flaws.append(of_generator(reason, explains, kind=HEARD_LATE))
     if reason := throttled(result):
         held_back_s = _held_back_ms(result) / 1e3
         explains = standing_still(result.window_s, held_back_s / clients, held_back_s)
-        found.append(Flaw(reason, explains=explains, kind="quota"))
+        flaws.append(Flaw(reason, explains=explains, kind="quota"))
     if result.received:
         at_work = result.busiest_thread_cores < THREAD_LIMIT_CORES
-        sound = at_work and all(flaw.whose == "brokers" for flaw in found)
+        sound = at_work and all(flaw.whose == "brokers" for flaw in flaws)
         # What else is wrong explains its part of this, too.
-        in_part = at_work and not any(flaw.explains_all for flaw in found)
-        found += _reading_flaws(
+        in_part = at_work and not any(flaw.explains_all for flaw in flaws)
+        flaws += _reading_flaws(
             result,
             result.received,
             sound=sound,
@@ -151,11 +151,11 @@ def flaws(
             room=(room or 1.0) if in_part else None,
             idempotent=idempotent,
         )
-    return tuple(found)
+    return tuple(flaws)
 
 
 def throttled(result: LoadResult) -> str:
-    """That a quota held the load back; empty when none did."""
+    """Sentence on a quota that held the load back; empty when none did."""
     held_back = _held_back_ms(result)
     if not held_back:
         return ""
@@ -166,12 +166,12 @@ def throttled(result: LoadResult) -> str:
 
 
 def _held_back_ms(result: LoadResult) -> int:
-    """How long a quota held answers back, over all requests and clients: none waited longer than that."""
+    """Time in ms for which a quota held answers back, over all requests and clients: none waited longer."""
     return sum(side.throttled_ms for side in (result.sent, result.received) if side)
 
 
 def not_sustained(load: Load, result: LoadResult) -> str:
-    """How much of a paced load the brokers did not take although it was offered; empty when they took it."""
+    """Sentence on a paced load that was offered and that brokers did not take in full; empty when they took it."""
     sent = result.sent
     if not load.fixed_rate or load.times_out or sent is None:
         return ""
@@ -195,10 +195,10 @@ def _accounting_flaws(
 ) -> list[Flaw]:
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
     timed_out = accounting.failed_total - sum(failed.values())
-    found = []
+    flaws = []
     accounted = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
     if accounting.attempted != accounted:
-        found.append(
+        flaws.append(
             Flaw(
                 f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
                 f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
@@ -208,10 +208,10 @@ def _accounting_flaws(
     if failed:
         codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in failed.items())
         reason = f"{sum(failed.values()):,} of {accounting.attempted:,} sends failed: {codes}"
-        found.append(of_brokers(reason, late=all(map(LATE.fullmatch, failed))))
+        flaws.append(of_brokers(reason, late=all(map(LATE.fullmatch, failed))))
     if accounting.unresolved:
         reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
-        found.append(of_brokers(reason, late=True))
+        flaws.append(of_brokers(reason, late=True))
     # What timed out may have been on its way: any number of those records may be in the log.
     astray = [(n, w, moved) for n, (w, moved) in enumerate(accounting.partitions) if not 0 <= moved - w <= timed_out]
     written = accounting.acked + accounting.markers
@@ -229,35 +229,35 @@ def _accounting_flaws(
         wrong = lost = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
         unseen = accounting.failed_total + accounting.unresolved + accounting.markers
         wrong = wrong or (idempotent and not unseen)
-        of_late = not wrong and all(flaw.late for flaw in found)
-        found.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
+        of_late = not wrong and all(flaw.late for flaw in flaws)
+        flaws.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
     if sent.crowd and sent.crowd.reached < sent.crowd.asked:
         lacking = sent.crowd.asked - sent.crowd.reached
         why = "; ".join(f"{name}: {text}" for name, text in sent.errors.items() if name not in sent.failed)
         reason = f"{lacking:,} of {sent.crowd.asked:,} connections had no answer at the end"
-        found.append(of_brokers(f"{reason} ({why})" if why else reason, late=True))
+        flaws.append(of_brokers(f"{reason} ({why})" if why else reason, late=True))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.
         stalled = sent.attempted_in_window > 0 or sent.pushback_in_window_s >= FULL_FOR * window_s
-        found.append(of_brokers("no record was acknowledged in the window", theirs=stalled, late=True))
-    return found
+        flaws.append(of_brokers("no record was acknowledged in the window", theirs=stalled, late=True))
+    return flaws
 
 
 def _reading_flaws(
     result: LoadResult, received: Received, *, sound: bool, at_ease: bool, room: float | None, idempotent: bool
 ) -> list[Flaw]:
-    """What was wrong with what consumers were given.
+    """Flaws of the records that consumers received.
 
     `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
     explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
     """
     sent = result.sent
     held_up = share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else EVERYTHING
-    found = _wrongly_given(received, idempotent=idempotent)
+    flaws = _wrongly_given(received, idempotent=idempotent)
     # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
     due = sent is not None and sent.acked > 0
-    late = at_ease and not found and due
+    late = at_ease and not flaws and due
     uncommitted = sent is not None and any(sent.markers_by_partition)  # may be for all of a window
     groups = received.by_group or [(received.received, received.received_in_window)]
     for number, (taken, in_window) in enumerate(groups, 1):
@@ -266,16 +266,16 @@ def _reading_flaws(
             reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
             short = (late and taken < sent.acked) or (due and not taken)
             flaw = of_brokers(f"records unaccounted: {reason}", theirs=short, late=True)
-            found.append(flaw if short or not 0 < taken < sent.acked else replace(flaw, explains=held_up))
+            flaws.append(flaw if short or not 0 < taken < sent.acked else replace(flaw, explains=held_up))
         if not in_window:
             # Nothing at all for a whole window is no lack of a processor. A backlog is there before it is read.
             none = (sound and (due or sent is None) and not uncommitted) or (due and not taken)
-            found.append(of_brokers(f"no record was received in the window{whose}", theirs=none, late=True))
-    return found
+            flaws.append(of_brokers(f"no record was received in the window{whose}", theirs=none, late=True))
+    return flaws
 
 
 def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
-    """What brokers gave that was wrong; where foreign records come from is not known.
+    """The flaw of wrong records that brokers delivered; where foreign records come from is not known.
 
     A producer that is not idempotent sends again what brokers answered late, and a log has it twice or out of order.
     """
@@ -336,7 +336,7 @@ def round_flaws(
         held_back_by_quota(result.window_s, held_back),
         kind=SATURATED,
     )
-    found = (
+    every_flaw = (
         *((by_quota,) if held_back > QUOTA_LIMIT and not shares_cores else ()),
         *flaws(
             load,
@@ -352,9 +352,9 @@ def round_flaws(
         *of_hosts,
     )
     if room is not None and used is not None and used >= BROKERS_PART * cores:
-        found = tuple(replace(flaw, whose="brokers") if flaw.again else flaw for flaw in found)
+        every_flaw = tuple(replace(flaw, whose="brokers") if flaw.again else flaw for flaw in every_flaw)
     reason = unhealthy(brokers)
-    return (*found, of_brokers(reason, late=True, kind="unhealthy")) if reason else found
+    return (*every_flaw, of_brokers(reason, late=True, kind="unhealthy")) if reason else every_flaw
 
 
 def accounted(
@@ -367,12 +367,12 @@ def accounted(
     *,
     shares_cores: bool,
 ) -> tuple[Accounting, tuple[Flaw, ...]]:
-    """Where a load's records went, and its flaws: of :func:`round_flaws`, and topics that were left unwritten.
+    """Accounting of a load's records, and its flaws: of :func:`round_flaws`, and topics that were left unwritten.
 
     `before` and `after`: its partitions' end offsets; `clients_cores`: what the generators of all loads used.
     """
     accounting = accounting_of(result.sent, before, after)
-    found = round_flaws(
+    flaws = round_flaws(
         scenario.load,
         result,
         accounting,
@@ -383,18 +383,18 @@ def accounted(
         clients=_clients_of(scenario),
         others_cores=clients_cores - result.cpu_cores,
     )
-    return accounting, (*found, *unwritten(scenario.topic, accounting))
+    return accounting, (*flaws, *unwritten(scenario.topic, accounting))
 
 
 def _clients_of(scenario: Scenario) -> int:
-    """How many clients send and receive."""
+    """Number of clients that send and receive."""
     consumers = scenario.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, scenario.producers * scenario.threads + reading)
 
 
 def _had_processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float) -> bool:
-    """Whether this machine had processors left in the window; load hosts elsewhere are checked one by one."""
+    """Whether this machine had processors left in the window; load hosts elsewhere are checked on their own."""
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True
@@ -403,7 +403,7 @@ def _had_processors_left(result: LoadResult, brokers_cores: float | None, others
 
 
 def processors_allowed() -> float:
-    """How many processors this process may use, by its affinity and the quota of its container."""
+    """Number of processors this process may use, by its affinity and the quota of its container."""
     try:
         quota, period = QUOTA.read_text().split()
         allowed = float(quota) / float(period)

@@ -34,7 +34,7 @@ class Slice:
 
 
 def bound_s(tier_s: float, started_s: float | None) -> float:
-    """How long the warm-up may take: the tier's bound, in proportion to how long these brokers took to start.
+    """Bound on the warm-up in s: the tier's, in proportion to the time that these brokers took to start.
 
     `started_s` is None where the brokers were there before.
     """
@@ -78,10 +78,10 @@ def warm_up(
             left = ends - now()
             if left <= 0:
                 return done
-            found = measure(scenario, left)
-            if found is None:
+            newest = measure(scenario, left)
+            if newest is None:
                 continue
-            done[scenario.name].append(found)
+            done[scenario.name].append(newest)
             if not is_warm(done[scenario.name]):
                 still.append(scenario)
         cold = still

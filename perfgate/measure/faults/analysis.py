@@ -56,11 +56,11 @@ from perfgate.model.target import ASK_EVERY_S, LoggedChange, State
 CATCHING_UP = "catching up"
 POLLED, LOGGED = "asked of the brokers every 100 ms", "from the controllers' metadata log"
 INTEGRITY: Mapping[str, Callable[[Integrity], int]] = {
-    "lost_records": lambda found: found.lost.total,
-    "duplicated_records": lambda found: found.duplicated.total,
-    "reordered_records": lambda found: found.reordered.total,
-    "unknown_records": lambda found: found.unknown,
-    "vanished_records": lambda found: found.unknown - found.appeared,
+    "lost_records": lambda integrity: integrity.lost.total,
+    "duplicated_records": lambda integrity: integrity.duplicated.total,
+    "reordered_records": lambda integrity: integrity.reordered.total,
+    "unknown_records": lambda integrity: integrity.unknown,
+    "vanished_records": lambda integrity: integrity.unknown - integrity.appeared,
 }
 """Metrics that need the whole log."""
 MAY_LACK = (
@@ -74,11 +74,11 @@ MAY_LACK = (
     "unclean_elections",
     "others_receive_outage_s.max",
 )
-"""Metrics whose absence is a result: the recorded figure is of an earlier analysis."""
+"""Metrics whose absence is a result: a recorded figure is of an earlier analysis."""
 
 
 def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
-    """What happened, the round's metrics, and where its records went.
+    """The round's failover, its metrics, and the accounting of its records.
 
     Raises ValueError when the load before the fault does not show what is normal.
     """
@@ -140,7 +140,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
 
 
 def judged_again(measurement: Measurement, folder: Path) -> Measurement:
-    """Return the measurement with every round whose history lies in `folder` analysed anew."""
+    """The measurement with every round whose history lies in `folder` analysed anew."""
     return replace(measurement, rounds=tuple(_analysed(measurement, r, folder) for r in measurement.rounds))
 
 
@@ -157,14 +157,14 @@ def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
 
 
 def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple[Failover, dict[str, float]]:
-    """Return the analysis of a round whose log was not read to its end, without what that says of lost records."""
+    """The analysis of a round whose log was not read to its end, without the metrics of lost records."""
     sends = {name: n for name, n in failover.integrity.items() if name in ("failed", "timed_out")}
     known = {name: value for name, value in metrics.items() if name not in INTEGRITY}
     return replace(failover, integrity={**dict.fromkeys(failover.integrity, 0), **sends}, findings={}), known
 
 
 def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interval]:
-    """Return when service (`lost`) was as before, lacking (of some partition), with replicas out of sync, and restored.
+    """Phases in which service (`lost`) was as before, lacking (of some partition), with a shrunken ISR, and restored.
 
     Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where members
     came and went: before that, until each partition was read again, and after. Where nothing was done: before that,
@@ -176,7 +176,7 @@ def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interv
         caught_up = written.end if lag.caught_up is None else lag.caught_up
         phases = {"unread": (fault, again), CATCHING_UP: (again, caught_up), "caught up": (caught_up, written.end)}
     elif written.rebalanced:
-        gaps = [end for one in lost.partitions.values() for _, end in one.down]
+        gaps = [end for partition in lost.partitions.values() for _, end in partition.down]
         done = max([written.marks[-1][0], *gaps])
         phases = {"rebalancing": (fault, done), "after": (done, written.end)}
     elif written.endured is not None:
@@ -195,9 +195,9 @@ def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interv
 
 
 def _spans(phases: Mapping[str, Interval]) -> dict[str, Interval]:
-    """Return before, during (from the fault until all is restored, or while readers catch up) and after.
+    """Spans before, during (from the fault until all is restored, or while readers catch up) and after.
 
-    And, between before and during, while consumers stayed away.
+    Between before and during there is one while consumers stayed away.
     """
     *_, after = phases.values()
     unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
@@ -207,7 +207,7 @@ def _spans(phases: Mapping[str, Interval]) -> dict[str, Interval]:
 
 
 def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
-    """Return when, at or after `since`, the brokers were first `full` or `preferred`; None when they never were."""
+    """Moment, at or after `since`, at which the brokers were first `full` or `preferred`; None when they never were."""
     held = [state for state in states if state.at <= since][-1:]
     if held and getattr(held[0], wanted):
         return since
@@ -215,7 +215,7 @@ def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
 
 
 def _whole_since(written: Written, wanted: str) -> float | None:
-    """Return how long after the fault the brokers were `full` or `preferred` for good; 0.0 when they always were."""
+    """Time in s from the fault until the brokers were `full` or `preferred` for good; 0.0 when they always were."""
     fault = written.fault
     held = [state for state in written.states if state.at <= fault][-1:]
     if held and all(getattr(state, wanted) for state in (*held, *(s for s in written.states if s.at > fault))):
@@ -250,13 +250,13 @@ def recovered(
     *,
     since: float,
 ) -> bool:
-    """Return whether the load, as far as it was written down until `now`, is as before the fault again since then."""
+    """Whether the load, as recorded until `now`, is as it was before the fault."""
     producers = [sends_of(s, o) for s, o in zip(sends, outcomes, strict=True)]
     return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault, now, since)
 
 
 def _recovery(records: Record, fault: float, end: float, since: float, *, in_time: bool = True) -> dict[str, float]:
-    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate.
+    """Time in s from `since` until the rate, and the load as a whole, were as before, if ever; and that rate.
 
     Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
     """
@@ -274,7 +274,7 @@ def _recovery(records: Record, fault: float, end: float, since: float, *, in_tim
     }
     offered = float(((records.due >= begin) & (records.due < fault)).sum() / (fault - begin))
     if in_time and not kept(np.sort(at), min(rate, offered), end):
-        times = {}  # it was so for a while, and not for good
+        times = {}  # the rate had recovered for a while, not for good
     return {name: value for name, value in times.items() if value is not None} | {"records_per_s": rate}
 
 
@@ -295,7 +295,7 @@ def _recovery_metrics(written: Written, records: Record) -> dict[str, float]:
 
 
 def _latency_metrics(records: Record, spans: Mapping[str, Interval]) -> dict[str, float]:
-    """Return the percentiles before, during and after; a record that the fault caught under way is not of before."""
+    """Percentiles before, during and after; a record that the fault caught under way is not of before."""
     metrics: dict[str, float] = {}
     for name, (opens, closes) in spans.items():
         chosen = records.acknowledged & (records.due >= opens) & (records.due < closes)
@@ -312,7 +312,7 @@ def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, f
 
 
 def _timeline(written: Written, records: Record) -> tuple[dict[str, tuple[int, ...]], tuple[float | None, ...]]:
-    """Return second by second the records acknowledged by partition, and the p99 in ms, as in Failover."""
+    """Records acknowledged in each second by partition, and the p99 in ms, as in Failover."""
     at, latency = records.heard[records.acknowledged], records.latency[records.acknowledged]
     partitions = by_partition(at, records.partition[records.acknowledged], written)
     acknowledged = {
@@ -337,13 +337,13 @@ def _accounting(producers: Sequence[Sends], written: Written) -> Accounting:
 
 
 def first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Interval]:
-    """Return the intervals of the outage that the fault itself brought, in order.
+    """The intervals of the outage that the fault itself brought, in order.
 
     Later ones are not of it: those after every partition was served again, and those since something else was done.
     """
     fault, until = marks[0][0], marks[1][0] if len(marks) > 1 else float("inf")
     first: list[Interval] = []
-    for begin, closes in sorted(interval for one in lost.partitions.values() for interval in one.down):
+    for begin, closes in sorted(interval for partition in lost.partitions.values() for interval in partition.down):
         if begin >= until or (first and begin > max(end for _, end in first)):
             break
         if closes > fault:
@@ -352,7 +352,7 @@ def first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Inter
 
 
 def leader_changes(states: Sequence[State], fault: float) -> int:
-    """Return how often partitions got another leader; to have had none in between is no change."""
+    """Number of times that partitions got another leader; to have had none in between is no change."""
     changes, last = 0, list(states[0].leaders)
     for state in states:
         for partition, leader in enumerate(state.leaders):
@@ -363,7 +363,7 @@ def leader_changes(states: Sequence[State], fault: float) -> int:
 
 
 def steps_of(written: Written, lost: Outage) -> dict[str, float]:
-    """Return when the fault's steps came about: fenced, elected, first record acknowledged where one had waited."""
+    """Times of the fault's steps: fenced, elected, first record acknowledged where one had waited."""
     fault = written.fault
     steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
     elected = steps["elected_s"] or 0.0
@@ -383,7 +383,7 @@ def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | No
 
 
 def _steps_logged(changes: Sequence[LoggedChange], fault: float) -> dict[str, float | None]:
-    """Elected: the last of the leaders that were elected before any broker came back."""
+    """`elected_s`: of the last of the leaders that were elected before any broker came back."""
     since = [change for change in changes if change.at >= fault]
     back = min((change.at for change in since if change.what == "back"), default=float("inf"))
     elected = [change.at for change in since if change.what == "leader" and change.leader >= 0 and change.at < back]

@@ -72,7 +72,7 @@ def fault_round(
     usage: UsageWatch,
     folder: Path,
 ) -> Round:
-    """Return the round, with the reason in it where it was not measured; its history is kept in `folder`.
+    """The round, with the reason in it where it was not measured; its history is kept in `folder`.
 
     Raises TargetError when the cluster did not get well again: the next round needs another one then.
     """
@@ -91,7 +91,7 @@ def fault_round(
             load.follow_until(begin + BEFORE_S, "before the fault")
             observer.edge(begin + BEFORE_S)
             over = False
-            # Sources that report a window afterwards are asked for what time alone does, too.
+            # Sources that report a window afterwards are asked for the growth of a load that only goes on, too.
             edge = observer.edge if scenario.fault.about.harmless else lambda _at: None
             edge(time.monotonic())
             scenario.fault.about.act(scene)
@@ -114,7 +114,7 @@ def fault_round(
         except ValueError as error:
             broken = cluster.dedicated and brokers_served_too_little(written)
             return unmeasured(index, str(error), broken=broken, perhaps_late=True)
-        if unread:  # what was not read is not known to be lost
+        if unread:  # records that were not read are not known to be lost
             failover, metrics = without_integrity(failover, metrics)
         failover = replace(failover, session_s=faults.session_s())
     except (LoadError, TopicRefusedError) as error:
@@ -165,7 +165,7 @@ def fault_round(
 def _everything(
     engine: Engine, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
 ) -> tuple[Rows, list[Flaw]]:
-    """What a fresh consumer is given, and the flaw that it is not all."""
+    """All records, read by a fresh consumer, and the flaw of a read that did not get them all."""
     try:
         return engine.read_everything(spec, folder, ends, observer), []
     except LogUnreadError as error:
@@ -173,7 +173,7 @@ def _everything(
 
 
 def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None, list[Doubt]]:
-    """Return the controllers' log, or the doubt of a round without it: an outage is one whatever they elected."""
+    """The controllers' log, or the doubt about a round without it: an outage is one whatever they elected."""
     try:
         return faults.changes(topic), []
     except BrokersFailedError:
@@ -184,7 +184,7 @@ def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None,
 
 
 def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
-    """Return the topic's end offsets once they stand still: followers may still copy what acks=1 acknowledged."""
+    """The topic's end offsets once they stand still: followers may still copy what acks=1 acknowledged."""
     partitions, deadline = spec.scenario.topic.partitions, time.monotonic() + SETTLED_WITHIN_S
     before: Sequence[int] = ()
     while (ends := topics.end_offsets(spec.topic, partitions)) != before and time.monotonic() < deadline:
@@ -194,7 +194,7 @@ def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
 
 
 def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path) -> bool:
-    """Return whether the load is as before already, or never will be."""
+    """Whether the load is as before already, or never will be."""
     if scene.scenario.fault.about.ends_load:
         return True
     load.collect()
@@ -205,7 +205,7 @@ def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path
 
 
 def _producers(scenario: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
-    """Return the sends and outcomes that every producer has recorded so far."""
+    """The sends and outcomes that every producer has recorded so far."""
     numbers = range(scenario.producers * scenario.threads)
     return (
         [read_journal(sends_path(journals, number), SEND) for number in numbers],

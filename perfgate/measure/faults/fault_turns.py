@@ -1,4 +1,4 @@
-"""Turns of rounds with a fault: all scenarios that have one, so that none of those compared has the warmer brokers."""
+"""Turns of rounds with a fault, of all scenarios with one, so that none of those compared has the warmer brokers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from perfgate.model.measured import Arm, Series
 from perfgate.model.target import Cluster
 
 WARM_UP = 0.5
-"""Of the tier's warm-up: what a fault costs does not depend on the last percent of what the brokers can do."""
+"""Share of the tier's warm-up: a fault's cost does not depend on the last percent of the brokers' speed."""
 
 
 def measure_faults(
     setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
 ) -> dict[str, Measurement]:
-    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
+    """The measurement of every scenario. A cluster that does not get well again is replaced.
 
-    `done` is called with the name and measurement of each as soon as its last round is over.
+    `done` is called with each scenario's name and measurement as soon as its last round is over.
     """
     measured: dict[str, Measurement] = {}
     for turns in _in_turns(scenarios):
-        for one in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
-            measured[one.scenario.name] = one
-            done(one.scenario.name, one)
+        for measurement in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
+            measured[measurement.scenario.name] = measurement
+            done(measurement.scenario.name, measurement)
     return measured
 
 
 def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
-    """Return the scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
+    """The scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
 
     What is done to brokers themselves changes those of the next round: such a scenario is measured whole.
     """
@@ -83,5 +83,5 @@ def _measured_in_turns(
                 setup.target.close()
                 raise
             if over:
-                left = [one for one in left if one is not scenario]
+                left = [other for other in left if other is not scenario]
                 yield measurement_of(setup.engine, series[scenario.name], log_tail=log_tail)

@@ -27,14 +27,14 @@ SPOILT_SHARE = 0.05
 FEWEST_SENT = 3
 """A partition that was sent this many records before the fault should have been served as often."""
 STAYED_AWAY = 0.9
-"""Of the time that consumers are to read nothing: what was under way when they were asked comes a moment later."""
+"""Share of the time that consumers are to read nothing: records under way at its start come a moment later."""
 SURELY_KEPT = 1.5
 """A record that was accepted this many of its locks' times after its receipt was locked no longer: an answer that took
 long is in that time as well."""
 
 
 def schedule_delay_s(written: Written) -> float:
-    """Return how late records were handed over before the fault, p99 in s: the generator itself paused that long."""
+    """The p99 in s of the delay with which records were handed over before the fault: pauses of the generator."""
     sends, late = lateness(written)
     due = sends["at"] - late
     before = late[(due >= written.begin) & (due < written.fault)]
@@ -42,7 +42,7 @@ def schedule_delay_s(written: Written) -> float:
 
 
 def lateness(written: Written) -> tuple[Rows, Times]:
-    """Return all sends, and how late each was handed over, in s, without the time in which a full buffer held it back.
+    """All sends, and the delay in s with which each was handed over, without the time in which a full buffer held it.
 
     A buffer is full because brokers do not take what is in it.
     """
@@ -55,7 +55,7 @@ def lateness(written: Written) -> tuple[Rows, Times]:
 
 
 def held_back(rows: Rows, due: Times) -> Times:
-    """Return for how long a full buffer refused a producer's records between when each was due and its hand-over, in s.
+    """Time in s for which a full buffer refused a producer's records between when each was due and its hand-over.
 
     A row that begins with records of an earlier one hands these over again, because there had been no room for them.
     """
@@ -68,14 +68,14 @@ def held_back(rows: Rows, due: Times) -> Times:
 
 
 def in_spite_of_late_s(written: Written, served: Mapping[int, Times]) -> float:
-    """Return the longest outage of a partition, less what late sends explain."""
+    """The longest outage of a partition, less what late sends explain."""
     sends, late = lateness(written)
     here, fault, end = late > NEGLIGIBLE_GAP_S, written.fault, written.end
     return max(in_spite_of_s(times, sends["at"][here], late[here], fault, end) for times in served.values())
 
 
 def late_before(late_s: float) -> tuple[Doubt, ...]:
-    """Return the doubts of a generator that was late before the fault, so that no send can succeed "at once".
+    """Doubts about a generator that was late before the fault, so that no send can succeed "at once".
 
     Less than AT_ONCE_S only widens the resolution of the outage.
     """
@@ -86,7 +86,7 @@ def late_before(late_s: float) -> tuple[Doubt, ...]:
 
 
 def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> list[Doubt]:
-    """Return which phases' latencies a late generator made longer, each with by how much."""
+    """Doubts about the phases whose latencies a late generator made longer, each with the ms."""
     late = schedule_delay_s(written)
     if late <= NEGLIGIBLE_GAP_S:
         return []
@@ -97,7 +97,7 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> list[Dou
 
 
 def brokers_served_too_little(written: Written) -> bool:
-    """Return whether each partition was sent enough in time before the fault to show what is normal.
+    """Whether each partition was sent enough in time before the fault to show what is normal.
 
     If so, the brokers are to blame that it was not served as often.
     """
@@ -109,14 +109,14 @@ def brokers_served_too_little(written: Written) -> bool:
 
 
 def failures(written: Written) -> dict[str, int]:
-    """Return how many sends failed since the fault, those that timed out apart."""
+    """Number of sends that failed since the fault, those that timed out apart."""
     codes = _codes(written, written.fault, math.inf)
     late = int(np.isin(codes, ERROR_CODES[written.system].timed_out).sum())
     return {"failed": len(codes) - late, "timed_out": late}
 
 
 def failed_before(scenario: FaultScenario, written: Written) -> Flaw | None:
-    """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
+    """The flaw of sends that failed while nothing was done to the brokers; None when none did."""
     kind = scenario.fault.about
     since, until = (-math.inf, math.inf) if kind.harmless else (written.begin, written.fault)
     codes = _codes(written, since, until)
@@ -136,7 +136,7 @@ def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32
 
 
 def stayed(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """Return the doubts of consumers that were to stay away and read on: they cost nothing then."""
+    """Doubts about consumers that were to stay away and read on: they cost nothing then."""
     gap, hold = metrics.get("receive_outage_s.max", 0.0), scenario.fault.hold_s
     if not scenario.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
         return ()
@@ -145,9 +145,9 @@ def stayed(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt
 
 
 def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """Return the doubt of a consumer group that was never given records though it was given later ones.
+    """The doubt about a consumer group that never received records though it received later ones.
 
-    Its members commit what they were given, and nothing else; brokers that cut a log back may pass records over.
+    Its members commit only records that they received; brokers that cut a log back may pass records over.
     """
     missed, consumers = metrics.get(MISSED, 0.0), scenario.consumers
     if not missed or consumers is None or consumers.membership != "group" or not is_promised(scenario):
@@ -157,7 +157,7 @@ def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Do
 
 
 def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]:
-    """Return the doubts of members that joined the group and were not given any record until the load ended.
+    """Doubts about members that joined the group and received no record until the load ended.
 
     There is a partition for each (``unfit_for_fault``); that the others read on hides it.
     """
@@ -175,7 +175,7 @@ def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]
 
 
 def not_redelivered(scenario: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """Return the doubts of a fault by which records should be delivered again, and none was.
+    """Doubts about a fault by which records should be delivered again, and none was.
 
     A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
     give locked records back.

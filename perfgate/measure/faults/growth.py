@@ -18,7 +18,7 @@ PARTS, LEAST_S, FEWEST = 30, 10.0, 3
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """Return the last of positive values at equal distances over the first; None where that has no answer.
+    """The last of positive values at equal distances over the first; None where that has no answer.
 
     By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen): single bad
     values do not bend it, and a line through the values themselves may begin below zero. Such a line does not see a
@@ -36,7 +36,7 @@ def growth(values: Sequence[float]) -> float | None:
 
 
 def growth_metrics(written: Written, records: Record) -> dict[str, float]:
-    """Return how p99, CPU per record and memory of all brokers grew over the time in which nothing was done."""
+    """Growth of p99, CPU per record and memory of all brokers over the time in which nothing was done."""
     if (span := written.endured) is None:
         return {}
     parts = _parts(span)
@@ -57,7 +57,7 @@ def growth_metrics(written: Written, records: Record) -> dict[str, float]:
 
 
 def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
-    """Return the growth of CPU per record by a source that reports a window afterwards, not at any moment."""
+    """The growth of CPU per record by a source that reports a window afterwards, not at any moment."""
     if not scenario.fault.about.harmless or sampler.read is not None:
         return {}
     times = growth_of_cores(sampler.over_time())
@@ -65,7 +65,7 @@ def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
 
 
 def growth_of_cores(steps: OverTime) -> float | None:
-    """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
+    """Growth of the cores of all brokers over a window; of a paced load that is their CPU per record.
 
     `steps`: as a source reports them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
     """

@@ -22,7 +22,7 @@ from perfgate.model.target import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
 PLACE = ("offset", "producer", "sequence")
-"""Where a row of the final read stands in its partition, and what stands there."""
+"""Fields of a row of the final read: its position in the partition, and the record there."""
 FACTS = ("start", "rate", "partitions", "end", "groups", "system", "end_offsets", "marks", "cpu", "memory")
 
 
@@ -30,10 +30,10 @@ FACTS = ("start", "rate", "partitions", "end", "groups", "system", "end_offsets"
 class Written:
     """The recording of a round. Times in s on the monotonic clock; `start`: when the first record was due.
 
-    `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
+    `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh consumer.
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
     used at a moment, by its id, as long as it was there; `memory`: bytes that it held then. `groups` of consumers,
-    whose receipts follow one another. `accepts`: what became of the acceptances of a share group, by member.
+    whose receipts follow one another. `accepts`: outcomes of the acceptances of a share group, by member.
     `system`: whose clients' codes the outcomes have.
     """
 
@@ -57,17 +57,17 @@ class Written:
 
     @property
     def fault(self) -> float:
-        """When the fault was done."""
+        """Moment of the fault."""
         return self.marks[0][0]
 
     @property
     def begin(self) -> float:
-        """From when on, until the fault, the load shows what is normal."""
+        """Moment from which, until the fault, the load shows what is normal."""
         return self.fault - BEFORE_S
 
     @property
     def endured(self) -> tuple[float, float] | None:
-        """From when to when the load only went on; None where something was done."""
+        """Start and end of a load to which nothing was done; None where something was."""
         begin, words = self.marks[0]
         return (begin, self.marks[-1][0]) if words == NOTHING_DONE else None
 
@@ -78,7 +78,7 @@ class Written:
 
     @property
     def read_again(self) -> float | None:
-        """When consumers that stayed away came back; None where none did."""
+        """Moment at which consumers that stayed away came back; None where none did."""
         return next((at for at, words in self.marks if words == READ_AGAIN), None)
 
 
@@ -93,12 +93,12 @@ class Record:
 
     @property
     def latency(self) -> Times:
-        """From when each was due until its outcome was heard, in s."""
+        """Time from when each was due until its outcome was heard, in s."""
         return self.heard - self.due
 
 
 def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
-    """Return the CPU seconds per second of all brokers together; None without two readings in that time.
+    """The CPU seconds per second of all brokers together; None without two readings in that time.
 
     A broker counts from the last reading of its counter; that of one that was started again begins anew.
     """
@@ -114,7 +114,7 @@ def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: f
 
 
 def sends_of(sends: Rows, outcomes: Rows) -> Sends:
-    """What a producer knows of its records: those handed over without an outcome are UNKNOWN."""
+    """A producer's knowledge of its records: those handed over without an outcome are UNKNOWN."""
     count = int(max((sends["first"] + sends["count"]).max(initial=0), outcomes["sequence"].max(initial=-1) + 1))
     outcome = np.full(count, UNSENT, np.int8)
     partition, offset = np.full(count, -1, np.int16), np.full(count, -1, np.int64)
@@ -129,10 +129,10 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
 
 
 def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
-    """What the final read found, by partition, in the order of the offsets.
+    """The final read's records by partition, in the order of the offsets.
 
-    What a reader was given twice, because it had to connect again, is there once: a copy has an offset of its own.
-    Where one is not known (-1) the order is that of the read.
+    Records that a reader received twice, because it had to connect again, are there once: a copy has an offset of its
+    own. Where an offset is not known (-1) the order is that of the read.
     """
     by_number = {number: log[log["partition"] == number] for number in range(partitions)}
     for number, rows in by_number.items():
@@ -145,7 +145,7 @@ def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
 
 
 def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: Sequence[Rows]) -> Record:
-    """Return every record that was handed over; record i of producer p of n was due at start + (i n + p) / rate."""
+    """Every record that was handed over; record i of producer p of n was due at start + (i n + p) / rate."""
     due, partition, acknowledged, heard = [], [], [], []
     for number, (sends, outcomes) in enumerate(zip(producers, heard_of, strict=True)):
         known = np.flatnonzero(sends.outcome != UNSENT)
@@ -164,7 +164,7 @@ def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: 
 
 
 def positions(*tables: Rows) -> list[npt.NDArray[np.int64]]:
-    """Return one number for the partition and offset of each row of each table, equal where both are.
+    """One number for the partition and offset of each row of each table, equal where both are.
 
     Within a partition they rise with the offset. An offset may be any int64: of Pulsar it holds ledger and entry.
     """
@@ -178,7 +178,7 @@ def by_partition(times: Times, partition: npt.NDArray[np.integer[Any]], written:
 
 
 def history_path(folder: Path, scenario: str, index: int) -> Path:
-    """Return where the history of a scenario's round is kept."""
+    """File of the history of a scenario's round."""
     return folder / f"{scenario}-{index}.npz"
 
 
@@ -196,7 +196,7 @@ def keep(path: Path, written: Written) -> None:
 
 
 def recall(path: Path) -> Written:
-    """Return a history that was kept. Raises ConfigurationError when the file is none."""
+    """A history that was kept. Raises ConfigurationError when the file is none."""
     try:
         with path.open("rb") as file, np.load(file) as kept:
             facts = json.loads(str(kept["facts"]))

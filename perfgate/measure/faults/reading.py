@@ -18,12 +18,12 @@ BEHIND_S = 2.0
 """A group that was behind in all of these last seconds was behind to the end; a single sample may be a pause."""
 MISSED = "missed_records"
 DUE_S = 5.0
-"""What was acknowledged this long before the load ended has to be accepted; the rest was not waited for."""
+"""Records acknowledged this long before the load ended have to be accepted; the rest was not waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lag:
-    """How many acknowledged records the first group's consumers had not been given, at `times`.
+    """Number of acknowledged records that the first group's consumers had not received, at `times`.
 
     `usual`: twice the most before the fault, and what was lost. `caught_up`: when consumers that had stayed away were
     first no further behind than that; None when they never were, or never stayed away.
@@ -36,12 +36,12 @@ class Lag:
 
 
 def first_group(written: Written) -> Sequence[Rows]:
-    """Return the receipts of the group that a fault of readers is done to, by consumer."""
+    """Receipts of the group to which a fault of readers is done, by consumer."""
     return written.receipts[: len(written.receipts) // written.groups]
 
 
 def received(written: Written) -> Outage | None:
-    """Return the gaps in what the first group was given; None where no group reads."""
+    """Gaps between the receipts of the first group; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
@@ -49,9 +49,9 @@ def received(written: Written) -> Outage | None:
 
 
 def others_gap_s(written: Written) -> dict[str, float]:
-    """Return the longest gap that any group but the first had in a partition since the fault, in s.
+    """The longest gap that any group but the first had in a partition since the fault, in s.
 
-    From `written.begin` to the end where it was given nothing at all. Empty where there is one group.
+    From `written.begin` to the end where it received nothing at all. Empty where there is one group.
     """
     each = len(written.receipts) // written.groups
     longest = []
@@ -65,7 +65,7 @@ def others_gap_s(written: Written) -> dict[str, float]:
 
 
 def lag_of(written: Written, records: Record, lost: int) -> Lag | None:
-    """Return how far the first group was behind from `written.begin` to the end; None where no group reads."""
+    """Lag of the first group from `written.begin` to the end; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
@@ -83,7 +83,7 @@ def lag_of(written: Written, records: Record, lost: int) -> Lag | None:
 
 
 def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
-    """What the first group was given again, how long it was behind, and how it caught up.
+    """Metrics of the first group's redelivered records, its lag, and how it caught up.
 
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
     """
@@ -106,9 +106,9 @@ def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
 
 
 def _missed(written: Written, rows: Rows) -> dict[str, float]:
-    """Return how many acknowledged records the group was never given though it was given later ones.
+    """Number of acknowledged records that the group never received though it received later ones.
 
-    Nothing is returned of records that go to any member, in no order.
+    Empty where records go to any member, in no order.
     """
     if written.system != "kafka" or any(map(len, written.accepts)):
         return {}
@@ -121,7 +121,7 @@ def _missed(written: Written, rows: Rows) -> dict[str, float]:
 
 
 def end_to_end(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
-    """Return the latencies of the groups that read all the time, from when a record was due to its receipt, by span."""
+    """The latencies of the groups that read all the time, from when a record was due to its receipt, by span."""
     away = len(first_group(written)) if written.read_again is not None else 0
     if not (stayed := written.receipts[away:]):
         return {}
@@ -136,14 +136,14 @@ def end_to_end(written: Written, spans: Mapping[str, Interval]) -> dict[str, flo
 
 
 def encoded(latencies_s: Times) -> str:
-    """Return the encoded histogram of these latencies."""
+    """The encoded histogram of these latencies."""
     recorder = LatencyRecorder()
     recorder.record(latencies_s)
     return encode(recorder.histogram())
 
 
 def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
-    """What was unread at the end of each second; empty where consumers read on."""
+    """Number of unread records at the end of each second; empty where consumers read on."""
     if lag is None or (written.read_again is None and not written.rebalanced):
         return ()
     ends = np.arange(written.begin + BIN_S, written.end, BIN_S)
@@ -152,7 +152,7 @@ def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
 
 
 def accepting_metrics(written: Written) -> dict[str, float]:
-    """What a share group was given and accepted; nothing where none read along.
+    """Metrics of the records that a share group received and accepted; empty where none read along.
 
     An acceptance that comes after the lock, once another member has accepted the record, need not be refused (Kafka
     4.3.1 answered all 101 of one round without an error): two acceptances are no second one. A record is done with
@@ -178,7 +178,7 @@ def accepting_metrics(written: Written) -> dict[str, float]:
 
 
 def kept_s(written: Written) -> float:
-    """Return the longest time between a record's receipt by a member and that member's acceptance of it, in s."""
+    """The longest time between a record's receipt by a member and that member's acceptance of it, in s."""
     longest = 0.0
     for given, accepts in zip(written.receipts, written.accepts, strict=False):
         given_at, accepted_at = positions(given, accepts)
