@@ -1,6 +1,6 @@
-"""The catalogue: base scenarios, the families that vary them, and beside them what is held of them.
+"""The catalogue: base scenarios, the families that vary them, and the files that judge them.
 
-relations*.toml has the ratios between scenarios of each system, ratios.toml what a run may lose to a reference,
+relations*.toml has the ratios between scenarios of each system, ratios.toml a run's allowed loss to a reference,
 published-*.toml the figures that were published. A thresholds folder of a user's own goes before each of these files.
 """
 

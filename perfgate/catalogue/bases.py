@@ -1,4 +1,4 @@
-"""Base scenarios: what families vary. Each is a load in full; its name is never run.
+"""Base scenarios, which families vary. Each is a load in full; its name is never run.
 
 The sources are the documents of docs/catalogue.md.
 """
@@ -30,7 +30,7 @@ PAPER = Scenario(
 # what brokers on two cores take (200,000/s), and bounds what a run may write.
 STRESS = with_changes(PAPER, [("producer.batch.size", 16 * KIB), ("record.bytes", 1_000), ("load.rate", 300_000)])
 
-# What a producer waits for shows in records that come one at a time, not where batches are full anyway.
+# The wait of a producer shows in records that come one at a time, not where batches are full anyway.
 SEPARATE = replace(STRESS, load=Load(kind="paced", rate=500))
 
 # Three producers over nine partitions, for settings of the brokers that one client cannot use up.
@@ -87,7 +87,7 @@ TRANSACTED = with_changes(
     REPLICATED, [("producer.enable.idempotence", "true"), ("producer.queue.buffering.max.kbytes", 512)]
 )
 
-# More than the cluster takes, so that what waits longer than it may times out. The published study's client (0.10.2)
+# More than the cluster takes, so that records that wait too long time out. The published study's client (0.10.2)
 # had request.timeout.ms alone, which bounded the wait in its buffer and that for an answer; now the former is
 # delivery.timeout.ms (KIP-91; librdkafka's message.timeout.ms, from acceptance to the end) and the family sets both.
 # - A record is sent once (no retries), and a request without an answer ends no connection with others on it

@@ -18,20 +18,20 @@ TIERS = settings(
     }
 )
 MOVES = {"remote.storage.enable": "true", "segment.bytes": 4 * MIB, "local.retention.bytes": 1}
-"""Each partition writes one such segment in 8 s; none but that one stays on the brokers."""
+"""Each partition writes such a segment in 8 s; no other stays on the brokers."""
 
 
 def read(family: str, name: str, summary: str, kind: str, topic: Mapping[str, object] | None = None) -> FaultScenario:
-    """Return a scenario of a minute's records that are read at once: five rounds, since two cannot be compared."""
-    one = away(name, summary)
+    """A scenario in which a minute's records are read at once: five rounds, since two cannot be compared."""
+    base = away(name, summary)
     return replace(
-        one,
+        base,
         families=(family,),
         tier="full",
         factor=settings({"fault": kind}),
         fault=Fault(kind=kind, hold_s=60, repeats=5),
-        topic=replace(one.topic, config=with_settings(one.topic.config, topic or {})),
-        cluster=replace(one.cluster, config=TIERS if family == TIERED_NAME else ()),
+        topic=replace(base.topic, config=with_settings(base.topic.config, topic or {})),
+        cluster=replace(base.cluster, config=TIERS if family == TIERED_NAME else ()),
     )
 
 

@@ -1,4 +1,4 @@
-"""Failover: what the loss of a broker costs, and whether a record is lost with it.
+"""Failover: the cost of the loss of a broker, and whether a record is lost with it.
 
 Three brokers with their controllers apart, so that a killed broker takes no vote of the quorum along; 6 partitions of
 3 replicas; 100 records/s per partition, paced and sent every 20 ms: gaps longer than some 40 ms are seen.
@@ -29,7 +29,7 @@ SAFE = settings(
         "enable.idempotence": "true",
         "batch.size": 16 * KIB,
         "linger.ms": 20,  # a request for each record would take 1.4 cores of three brokers
-        # What waits for the longest outage must fit, or the blocked generator would hide it.
+        # Records that wait for the longest outage must fit, or the blocked generator would hide it.
         "queue.buffering.max.kbytes": 512 * KIB,
     }
 )
@@ -37,13 +37,13 @@ ALONG = Consumers(membership="assigned")
 
 
 def group(**config: object) -> Consumers:
-    """Return a group of three members that learns of a dead one after 6 s."""
+    """A group of three members that learns of a dead one after 6 s."""
     return Consumers(
         membership="group", processes=3, config=settings({name.replace("_", "."): v for name, v in config.items()})
     )
 
 
-def row(
+def fault_scenario(
     name: str,
     summary: str,
     kind: str,
@@ -59,7 +59,7 @@ def row(
     also: tuple[str, ...] = (),
     tier: TierName = "nightly",
 ) -> FaultScenario:
-    """Return a scenario of this family, with what differs from the others; `also`: others that it belongs to."""
+    """A scenario of this family, by its differences from the others; `also`: other families it belongs to."""
     return FaultScenario(
         name=name,
         summary=summary,
@@ -83,8 +83,8 @@ def row(
 
 
 def shared(name: str, summary: str) -> FaultScenario:
-    """Return a scenario whose records are locked for 2 s for the member of a share group that is given them."""
-    one = row(
+    """A scenario whose records are locked for 2 s for the member of a share group that receives them."""
+    base = fault_scenario(
         name,
         summary,
         "consumer-slow",
@@ -97,22 +97,24 @@ def shared(name: str, summary: str) -> FaultScenario:
             "group.share.delivery.count.limit": 10,
         },
     )
-    return replace(one, topic=replace(one.topic, partitions=1))
+    return replace(base, topic=replace(base.topic, partitions=1))
 
 
-ROWS = (
-    row("kill-leader", "a broker crashes (SIGKILL)", "kill-leader", repeats=5, tier="nightly-1h"),
-    row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2, tier="nightly-1h"),
-    row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
-    row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
-    row(
+SCENARIOS = (
+    fault_scenario("kill-leader", "a broker crashes (SIGKILL)", "kill-leader", repeats=5, tier="nightly-1h"),
+    fault_scenario(
+        "stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2, tier="nightly-1h"
+    ),
+    fault_scenario("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
+    fault_scenario("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
+    fault_scenario(
         "slow-follower",
         "a follower is slow for 20 s: acks=all waits for it",
         "slow-follower",
         hold_s=20,
         also=("min-insync",),
     ),
-    row(
+    fault_scenario(
         "slow-follower-acks-1",
         "a follower is slow for 20 s: producers feel nothing, consumers wait for it",
         "slow-follower",
@@ -120,24 +122,24 @@ ROWS = (
         producer={"acks": 1, "enable.idempotence": "false"},
         also=("min-insync",),
     ),
-    row("kill-controller", "the active controller crashes (SIGKILL)", "kill-controller"),
-    row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
-    row("two-down", "two of three brokers crash, then one returns", "two-down"),
-    row("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
-    row(
+    fault_scenario("kill-controller", "the active controller crashes (SIGKILL)", "kill-controller"),
+    fault_scenario("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
+    fault_scenario("two-down", "two of three brokers crash, then one returns", "two-down"),
+    fault_scenario("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
+    fault_scenario(
         "scale-out",
         "a fourth broker joins and takes its share of the replicas",
         "scale-out",
         brokers=BROKERS + 1,
         on_brokers=BROKERS,
     ),
-    row(
+    fault_scenario(
         "kill-leader-not-idempotent",
         "acks=all alone: duplicates may be",
         "kill-leader",
         producer={"enable.idempotence": "false"},
     ),
-    row(
+    fault_scenario(
         "kill-leader-acks-1",
         "acks=1: what was not yet copied is lost",
         "kill-leader",
@@ -145,7 +147,7 @@ ROWS = (
         producer={"acks": 1, "enable.idempotence": "false", "linger.ms": 0},
     ),
     *(
-        row(
+        fault_scenario(
             f"kill-leader-lag-{seconds}s",
             f"replicas fall out of sync after {seconds} s instead of 30",
             "kill-leader",
@@ -153,14 +155,14 @@ ROWS = (
         )
         for seconds in (10, 60)
     ),
-    row(
+    fault_scenario(
         "kill-leader-session-3s",
         "brokers are fenced after 3 s of silence instead of 9",
         "kill-leader",
         broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000},
     ),
     *(
-        row(
+        fault_scenario(
             f"kill-leader-request-{seconds}s",
             f"requests time out after {seconds} s",
             "kill-leader",
@@ -168,19 +170,19 @@ ROWS = (
         )
         for seconds in (3, 5, 10)
     ),
-    row(
+    fault_scenario(
         "consumer-kill-eager",
         "a consumer dies; its group stops and shares out anew",
         "consumer-kill",
         consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="range"),
     ),
-    row(
+    fault_scenario(
         "consumer-kill-cooperative",
         "a consumer dies; only its partitions move",
         "consumer-kill",
         consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="cooperative-sticky"),
     ),
-    row(
+    fault_scenario(
         "consumer-kill-new-protocol",
         "a consumer dies; the brokers share out (KIP-848)",
         "consumer-kill",
@@ -192,7 +194,7 @@ ROWS = (
             "group.consumer.min.heartbeat.interval.ms": 2_000,
         },
     ),
-    row(
+    fault_scenario(
         "consumer-kill-share",
         "a consumer of a share group dies; what it had goes to others (KIP-932)",
         "consumer-kill",
@@ -211,7 +213,7 @@ ROWS = (
         "consumer-slow-share",
         "a consumer of a share group takes twice as long over records as its lock lasts: others get them (KIP-932)",
     ),
-    row(
+    fault_scenario(
         "client-crash",
         "one of two producers is killed with records in its buffer",
         "client-crash",
@@ -222,30 +224,31 @@ ROWS = (
 
 
 def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
-    """Return a scenario whose consumers stay away for a minute: 180,000 records then wait for them, 176 MiB."""
-    one = row(name, summary, "consumers-away", hold_s=60, consumers=replace(ALONG, groups=groups))
+    """A scenario whose consumers stay away for a minute: 180,000 records then wait for them, 176 MiB."""
+    base = fault_scenario(name, summary, "consumers-away", hold_s=60, consumers=replace(ALONG, groups=groups))
     return replace(
-        one,
+        base,
         families=(UNREAD,),
         factor=settings({"fault": "consumers-away", "consumers.groups": groups}),
         load=Load(kind="paced", rate=3_000),
-        # No proxy between: what consumers take is more than one passes on.
-        cluster=replace(one.cluster, severable=False),
+        # No proxy between: consumers read more than a proxy passes on.
+        cluster=replace(base.cluster, severable=False),
     )
 
 
 def going_on(name: str, minutes: int, tier: TierName) -> FaultScenario:
-    """Return a scenario in which the load goes on for these minutes and nothing is done to it."""
-    one = row(name, f"{minutes} min of 600 records/s: do latency, CPU or memory grow?", "time", hold_s=60 * minutes)
+    """A scenario in which the load goes on for these minutes and nothing is done to it."""
+    summary = f"{minutes} min of 600 records/s: do latency, CPU or memory grow?"
+    base = fault_scenario(name, summary, "time", hold_s=60 * minutes)
     # All of it is read in the end; on real brokers topics are kept for an hour where a scenario does not say.
     kept = {"retention.ms": 2 * 60_000 * minutes} if minutes > 30 else {}
     return replace(
-        one,
+        base,
         families=(ENDURANCE_FAMILY,),
         tier=tier,
         factor=settings({"minutes": minutes}),
-        topic=replace(one.topic, config=settings({**dict(one.topic.config), **kept})),
-        cluster=replace(one.cluster, severable=False),
+        topic=replace(base.topic, config=settings({**dict(base.topic.config), **kept})),
+        cluster=replace(base.cluster, severable=False),
     )
 
 
@@ -264,5 +267,5 @@ BACKLOG = Family(
     source="Kafka for high availability, Kafka 0.10.2",
 )
 FAILOVER = Family(
-    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS
+    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=SCENARIOS
 )

@@ -1,4 +1,4 @@
-"""The catalogue: every family of scenarios, one declaration each. What they owe one another is in relations.toml."""
+"""The catalogue: every family of scenarios, one declaration each. Ratios between them are in relations.toml."""
 
 from dataclasses import replace
 
@@ -42,18 +42,17 @@ BYTES_PER_S = 300_000_000
 SMALL_BYTES, SMALL_PER_S = 50, 400_000
 """Brokers take more records of a few bytes than one generator makes (427,000 and 783,000/s of 20 and 10 B on two busy
 cores, at 0.7 us of broker CPU or less; 1.7 million of 40 B take more CPU to make than to store), so that without a cap
-of their own none would push back, and each be INVALID:
-at the cap it is CPU for each record and latency that are compared."""
+of their own none would push back, and each be INVALID: at the cap CPU per record and latency are compared."""
 
 
 def of_size(record_bytes: int) -> dict[str, object]:
-    """Return records of this size, offered at no more than BYTES_PER_S whatever their size."""
+    """Records of this size, offered at no more than BYTES_PER_S whatever their size."""
     most = SMALL_PER_S if record_bytes < SMALL_BYTES else BYTES_PER_S
     return {"record.bytes": record_bytes, "load.rate": min(most, BYTES_PER_S // record_bytes)}
 
 
 def of_sizes(sizes: str) -> dict[str, object]:
-    """Return records of these sizes, offered at no more than BYTES_PER_S."""
+    """Records of these sizes, offered at no more than BYTES_PER_S."""
     return {"record.sizes": sizes, "load.rate": BYTES_PER_S // read_sizes("record.sizes", sizes).mean}
 
 
@@ -64,8 +63,8 @@ DAY = "/".join(f"{2 * hour}={rate}" for hour, rate in enumerate(HOURS))
 
 
 def joined(first: Family, *others: Family) -> Family:
-    """Return the first family with the scenarios of the others, which vary other bases."""
-    return replace(first, scenarios=tuple(scenario for one in (first, *others) for scenario in one.scenarios))
+    """The first family with the scenarios of the others, which vary other bases."""
+    return replace(first, scenarios=tuple(scenario for part in (first, *others) for scenario in part.scenarios))
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -237,7 +236,7 @@ FAMILIES: tuple[Family, ...] = (
         varies="record.keys",
         full={"keys-random": "random", "keys-1000": 1_000},
     ),
-    # At a rate that any machine takes: what a hot key costs is the wait in its partition.
+    # At a rate that any machine takes: the cost of a hot key is the wait in its partition.
     family(
         "key-skew",
         "keys that are not each as often, so that one partition gets more records than the others: its p99 is judged",
@@ -597,4 +596,4 @@ FAMILIES: tuple[Family, ...] = (
     FAILOVER,
     REBALANCE,
 )
-SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)
+SCENARIOS = tuple(scenario for declared in FAMILIES for scenario in declared.scenarios)

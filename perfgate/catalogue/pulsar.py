@@ -1,4 +1,4 @@
-"""The catalogue of Pulsar: bases and families. What they owe one another is in relations-pulsar.toml.
+"""The catalogue of Pulsar: bases and families. Ratios between them are in relations-pulsar.toml.
 
 A name that a scenario of Kafka's catalogue has too means the same load. Replicas are the write quorum. What one copy
 is on Kafka, written by whichever broker leads the partition, is one copy here that the three bookies of the ensemble
@@ -89,7 +89,7 @@ RAMP = replace(
 
 
 def of_size(record_bytes: int) -> dict[str, object]:
-    """Return records of this size, offered at the same bytes per second whatever their size."""
+    """Records of this size, offered at the same bytes per second whatever their size."""
     return {"record.bytes": record_bytes, "load.rate": BYTES_PER_S // record_bytes}
 
 
@@ -280,4 +280,4 @@ FAMILIES: tuple[Family, ...] = (
     ),
     FAILOVER,
 )
-SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)
+SCENARIOS = tuple(scenario for declared in FAMILIES for scenario in declared.scenarios)

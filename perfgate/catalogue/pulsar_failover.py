@@ -1,4 +1,4 @@
-"""Failover of Pulsar: what the loss of a broker, a bookie or the metadata store costs, and whether a record is lost.
+"""Failover of Pulsar: the cost of the loss of a broker, a bookie or the metadata store, and whether a record is lost.
 
 Three brokers, three bookies, one metadata store; 6 partitions of quorums 3/3/2; 100 messages/s per partition, paced and
 sent every 20 ms, as on Kafka: gaps longer than some 40 ms are seen. Brokers drop what a producer sends again.
@@ -23,7 +23,7 @@ SAFE = settings(
     {
         "batchingMaxBytes": 16 * KIB,
         "batchingMaxPublishDelayMicros": 20_000,
-        # What waits for the longest outage must fit and live long enough, or the client's bounds would hide it.
+        # Messages that wait for the longest outage must fit and live long enough, or the client's bounds would hide it.
         "maxPendingMessages": 200_000,
         "maxPendingBytes": 512 * KIB * KIB,
         "sendTimeoutMs": 180_000,
@@ -33,7 +33,7 @@ SESSION = "metadataStoreSessionTimeoutMillis"
 DELAYED = "bookkeeper_delayEnsembleChange"
 
 
-def row(
+def fault_scenario(
     name: str,
     summary: str,
     kind: str,
@@ -45,7 +45,7 @@ def row(
     deduplicated: bool = True,
     tier: TierName = "nightly",
 ) -> FaultScenario:
-    """Return a scenario of this family, with what differs from the others."""
+    """A scenario of this family, by its differences from the others."""
     return FaultScenario(
         name=name,
         summary=summary,
@@ -72,23 +72,23 @@ def row(
     )
 
 
-ROWS = (
-    row("kill-broker", "a broker crashes (SIGKILL)", "kill-broker", repeats=5, tier="nightly-1h"),
-    row(
+SCENARIOS = (
+    fault_scenario("kill-broker", "a broker crashes (SIGKILL)", "kill-broker", repeats=5, tier="nightly-1h"),
+    fault_scenario(
         "kill-broker-session-10s",
         "a broker's session ends after 10 s of silence instead of 30",
         "kill-broker",
         broker={SESSION: 10_000},
     ),
-    row(
+    fault_scenario(
         "kill-broker-not-deduplicated",
         "messages that are sent again may be there twice",
         "kill-broker",
         deduplicated=False,
     ),
-    row("stop-broker", "a broker is shut down in good order (SIGTERM)", "stop-broker", repeats=2),
-    row("pause-broker", "a broker stands still for 20 s (SIGSTOP)", "pause-broker", hold_s=20),
-    row(
+    fault_scenario("stop-broker", "a broker is shut down in good order (SIGTERM)", "stop-broker", repeats=2),
+    fault_scenario("pause-broker", "a broker stands still for 20 s (SIGSTOP)", "pause-broker", hold_s=20),
+    fault_scenario(
         "kill-bookie-delayed",
         "a bookie crashes; two of three copies are enough, for the ensemble's change is delayed",
         "kill-bookie",
@@ -96,14 +96,14 @@ ROWS = (
         broker={DELAYED: "true"},
         tier="nightly-1h",
     ),
-    row("kill-bookie-spare", "a bookie crashes, and a fourth one takes its place", "kill-bookie", bookies=4),
-    row(
+    fault_scenario("kill-bookie-spare", "a bookie crashes, and a fourth one takes its place", "kill-bookie", bookies=4),
+    fault_scenario(
         "kill-bookie-defaults",
         "one of three bookies crashes: by default nothing is written until it is back",
         "kill-bookie-no-spare",
     ),
-    row("metadata-away", "the metadata store is away for 15 s, within every session", "metadata-away"),
+    fault_scenario("metadata-away", "the metadata store is away for 15 s, within every session", "metadata-away"),
 )
 FAILOVER = Family(
-    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS
+    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=SCENARIOS
 )

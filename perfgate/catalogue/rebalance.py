@@ -1,11 +1,11 @@
-"""Rebalances: members of a consumer group come and go; what that costs those who read, by protocol and assignment.
+"""Rebalances: members of a consumer group come and go; the cost to readers, by protocol and assignment.
 
 Three members on six partitions, 100 records/s each, paced; nothing is done to the brokers, which all scenarios share.
 """
 
 from dataclasses import replace
 
-from perfgate.catalogue.failover import row
+from perfgate.catalogue.failover import fault_scenario
 from perfgate.model import ClusterSpec, Consumers, FaultScenario, settings
 from perfgate.model.catalogue import Family
 from perfgate.model.declared import TierName
@@ -22,16 +22,16 @@ ROLLING = "rolling-application"
 
 
 def moved(name: str, summary: str, kind: str, config: dict[str, str], *, tier: TierName = "full") -> FaultScenario:
-    """Return a scenario in which this is done to members with these settings."""
+    """A scenario with this fault of members that have these settings."""
     session = {"session.timeout.ms": 6_000} if config == COOPERATIVE else {}
     consumers = Consumers(membership="group", processes=MEMBERS, config=settings({**config, **session}))
     hold_s = AWAY_S if kind == ROLLING else HELD_S
-    one = row(name, summary, kind, hold_s=hold_s, repeats=2, consumers=consumers)
+    base = fault_scenario(name, summary, kind, hold_s=hold_s, repeats=2, consumers=consumers)
     factor = settings({"fault": kind, **config})
-    return replace(one, families=(NAME,), tier=tier, factor=factor, cluster=ClusterSpec())
+    return replace(base, families=(NAME,), tier=tier, factor=factor, cluster=ClusterSpec())
 
 
-ROWS = (
+SCENARIOS = (
     moved(
         ROLLING,
         "each instance of an application is restarted in turn; the brokers share out (KIP-848)",
@@ -68,6 +68,6 @@ ROWS = (
 REBALANCE = Family(
     name=NAME,
     about="what members of a consumer group that come and go cost its readers: seconds without records, and no record",
-    scenarios=ROWS,
+    scenarios=SCENARIOS,
     source="KIP-848; KIP-429; KIP-345",
 )

@@ -1,4 +1,4 @@
-"""The faults, one file each: its action and undo, what it should cost, its facts and words.
+"""The faults, one file each: its action and undo, its expected cost, its facts and words.
 
 A module that has FAULT (:class:`perfgate.model.faults.FaultKind`) is a fault; nothing lists them elsewhere.
 """

@@ -1,4 +1,4 @@
-"""cold-read: consumers stay away for a while; what they come back to is no longer in the brokers' page cache."""
+"""cold-read: consumers stay away for a while; their unread records are no longer in the brokers' page cache."""
 
 from perfgate.faults.consumers_away import back_after, catching_up, stay_away
 from perfgate.faults.costs import unmoved
@@ -8,9 +8,9 @@ from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
 MOST_LEFT = 0.1
 """Share of the brokers' logs that may stay in the page cache: the newest records are written all the time."""
 SETTLE_S = 5.0
-"""What brokers had not written to disk yet is written at once, which producers feel: not while it is read."""
+"""Dirty pages are written to disk at once, which producers feel: not while records are read."""
 WRITTEN_BYTES_PER_S = 20e6
-"""A disk that writes out what is left more slowly keeps consumers away for longer than is expected."""
+"""A disk that writes the rest more slowly keeps consumers away for longer than is expected."""
 
 
 def _act(scene: Scene) -> None:

@@ -4,7 +4,7 @@ from perfgate.faults.costs import FIND_S, unmoved
 from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene, record_lock_s
 
 SLOW_LOCKS = 2.0
-"""It takes this many times as long as its lock on the records lasts."""
+"""The slow member takes this many times as long as its lock on the records lasts."""
 
 
 def _act(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""consumers-away: the first group's consumers read nothing for a while, then come back to what is unread."""
+"""consumers-away: the first group's consumers read nothing for a while, then come back to the unread records."""
 
 import time
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from perfgate.faults.costs import FIND_S, unmoved
 from perfgate.model.faults import LOOK_EVERY_S, READ_AGAIN, Expectation, FaultKind, FaultScenario, Figures, Scene
 
 CATCH_UP_WITHIN = 1.0
-"""Times the time for which they were away: they read at twice the rate of the load."""
+"""Bound on catching up, as a multiple of the time away: they read at twice the rate of the load."""
 CAUGHT_UP_RECORDS = 100
 
 
 def stay_away(scene: Scene, before_reading: Callable[[], None] = lambda: None) -> None:
-    """Have the first group read nothing for a while, do this, and wait until they have caught up."""
+    """Have the first group read nothing for a while, call `before_reading`, and wait until they have caught up."""
     usual = max(scene.load.unread(), CAUGHT_UP_RECORDS)
     scene.mark("consumers stop reading")
     scene.load.rest_readers()
@@ -26,7 +26,7 @@ def stay_away(scene: Scene, before_reading: Callable[[], None] = lambda: None) -
 
 
 def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
-    """Return the longest time without a record of consumers that stay away, and `longer_s` at most."""
+    """Expected longest time without a record of consumers that stay away, `longer_s` more at most."""
     hold = scenario.fault.hold_s
     return Expectation(
         hold, hold + longer_s + FIND_S, f"they stay away for {hold:g} s, then read on from where they were"
@@ -34,7 +34,7 @@ def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
 
 
 def catching_up(figures: Figures, source: str = "") -> str:
-    """What they had before them (from which `source`), how they caught up, and what that cost others."""
+    """Sentence on the unread records (from which `source`), on catching up, and on the cost to others."""
     unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
     if unread is None:
         return ""

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from perfgate.model.faults import STATIC, Case, Expectation, FaultScenario, Figures, Scene
 
 MOVED_S, UNMOVED_S = 3.0, 1.0
-"""What moving leaders in good order costs at most, and what is seen where none moves. Measured on 2 cores: 0.3 to 2.5 s
-(the longest on brokers that had just started), and 0.1 to 0.6 s."""
+"""Most that moving leaders in good order costs, and the most where none moves. Measured on 2 cores: 0.3 to 2.5 s (the
+longest on brokers that had just started), and 0.1 to 0.6 s."""
 REQUESTS = 10
-"""And this many requests as slow as one in a hundred was before the fault: one refused, metadata asked for again and
-again, the record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
+"""Added: this many requests at the p99 before the fault, for one refused, metadata asked for again and again, the
+record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
 SLOW_S = 0.2
-"""A p99 beyond that before the fault may be the brokers' own doing: what only that explains is not known to be well."""
+"""A p99 beyond that before the fault may be the brokers' own doing: an outage explained by it alone is in doubt."""
 FIND_S = 5.0
-"""What consumers may need, once leaders or members are there, to find them."""
+"""Time that consumers may need to find leaders or members once these are there."""
 
 
 def crash(scene: Scene) -> None:
@@ -55,11 +55,11 @@ COOPERATIVE = "cooperative-sticky"
 """A member of this client with it that closes does not leave: its session has to end (librdkafka 2.16.0 without a
 rebalance callback, seen by Kafka 4.3.1: "has failed" 45 s after the close; with one it left in 0.25 s)."""
 MEMBER_S = 30.0
-"""A member that joins is waited for until it is given its first record, and for no longer."""
+"""A member that joins is waited for until it receives its first record, and for no longer."""
 
 
 def group_session_s(scenario: FaultScenario) -> float:
-    """Return how long a member of the scenario's consumer group may be silent, or a static one away, in s."""
+    """Time in s for which a member of the scenario's consumer group may be silent, or a static member away."""
     consumer, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
     if scenario.consumers and scenario.consumers.membership == "share":
         named = broker.get("group.share.session.timeout.ms", GROUP_SESSION_MS)
@@ -69,10 +69,10 @@ def group_session_s(scenario: FaultScenario) -> float:
 
 
 def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Expectation:
-    """Return for how long a partition may lie idle while its group's members change that often, one after another.
+    """Expected time for which a partition lies idle while its group's members change that often, in turn.
 
     Each member hears of a change with its next heartbeat; partitions are given up with one, and taken with the next.
-    `away_s`: for how long a static member, whose partitions wait for it, is away.
+    `away_s`: time for which a static member, whose partitions wait for it, is away.
     """
     config, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
     if config.get("group.protocol") == "consumer":
@@ -81,7 +81,7 @@ def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Ex
         named = config.get("heartbeat.interval.ms", HEARTBEAT_MS)
     beat = float(named) / 1e3
     waits = min(away_s, group_session_s(scenario)) if STATIC in config else 0.0
-    if config.get("partition.assignment.strategy") == COOPERATIVE:  # seen with the load's client; why is not known
+    if config.get("partition.assignment.strategy") == COOPERATIVE:  # seen with the load's client; cause unknown
         waits = group_session_s(scenario)
     why = f"members hear of each change with a heartbeat ({beat:g} s), give partitions up and take them with the next"
     why += f"; those of a static or cooperative member that closes wait for {waits:g} s" if waits else ""
@@ -89,7 +89,7 @@ def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Ex
 
 
 def rebalances(figures: Figures) -> str:
-    """What members that came and went cost those who read."""
+    """Sentence on the cost to readers of members that came and went."""
     longest, idle, whole = map(
         figures.value, ("receive_outage_s.max", "receive_outage_partition_seconds", "receive_outage_all_s")
     )
@@ -103,7 +103,7 @@ def rebalances(figures: Figures) -> str:
 
 
 def still(case: Case) -> Expectation:
-    """Return the cost of a broker that answers nothing while its connections stay open.
+    """Expected outage by a broker that answers nothing while its connections stay open.
 
     A request under way waits until the broker answers again, or it times out; by then another broker leads.
     """

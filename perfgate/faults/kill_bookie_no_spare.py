@@ -1,4 +1,4 @@
-"""kill-bookie-no-spare: a bookie crashes and no other one can take its place; no service until it is back.
+"""kill-bookie-no-spare: a bookie crashes and no other can take its place; no service until it is back.
 
 A broker whose write failed asks for another ensemble before it acknowledges more, and closes the ledger when there is
 none ("Not enough non-faulty bookies"), although the ack quorum is met: Pulsar's default.
@@ -10,7 +10,7 @@ from perfgate.model.faults import Case, Expectation, FaultKind
 BACK_S = 30.0
 """A bookie that starts again reads its journal and registers; brokers then open ledgers anew. Measured: 5 to 10 s."""
 SHORTER = 0.5
-"""Of the time for which it is held: a partition that has not written since may not have noticed at first."""
+"""Share of the hold time: a partition that has not written since may not have noticed at first."""
 
 
 def _sending(case: Case) -> Expectation:

@@ -4,17 +4,17 @@ from perfgate.faults.costs import crash
 from perfgate.model.faults import Case, Expectation, FaultKind
 
 TAKEN_OVER_S = 5.0
-"""What others need to take its partitions over, once its session has ended. Measured: 3 to 5 s (4.0.8, 4.2.4) on 2
+"""Time in which others take its partitions over, once its session has ended. Measured: 3 to 5 s (4.0.8, 4.2.4) on 2
 cores."""
 FOUND_S = 5.0
-"""What a client needs from its look at the partition's new broker until its first message is acknowledged there."""
+"""Time from a client's look at the partition's new broker until its first message is acknowledged there."""
 FIRST_WAIT_S, LONGEST_WAIT_S, LESS_AT_RANDOM = 0.1, 60.0, 0.09
-"""A client waits so long before it looks for its broker again, twice as long each time up to the longest, and up to a
-share less at random (pulsar-client-cpp, lib/Backoff.cc; the Java client's defaults are the same)."""
+"""Waits of a client before it looks for its broker again: the first, twice as long each time up to the longest, and up
+to a share less at random (pulsar-client-cpp, lib/Backoff.cc; the Java client's defaults are the same)."""
 
 
 def next_look_s(served_s: float) -> float:
-    """Return when a client looks again at the latest, where its partition is served again after `served_s`.
+    """Latest time at which a client looks again, where its partition is served again after `served_s`.
 
     Both in s since it lost its broker.
     """

@@ -19,7 +19,7 @@ def _act(scene: Scene) -> None:
 
 
 def with_newcomer(replicas: tuple[tuple[int, ...], ...], newcomer: int) -> tuple[tuple[int, ...], ...]:
-    """Return the replicas with the newcomer's share: one of each of the first partitions, of the leader's place too."""
+    """The replicas with the newcomer's share: a replica of each of the first partitions, in the leader's place too."""
     brokers = {broker for ids in replicas for broker in ids}
     share = sum(len(ids) for ids in replicas) // (len(brokers) + 1)
     return tuple(

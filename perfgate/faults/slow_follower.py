@@ -6,7 +6,7 @@ from perfgate.faults.costs import unmoved
 from perfgate.model.faults import BEFORE_S, FaultKind, Scene
 
 STILL_S, GOING_S = 0.4, 0.1
-"""What it does in turn: others wait for it this long at a time, far less than replica.lag.time.max.ms."""
+"""Its pauses and bursts, in turn: others wait for it this long at a time, far less than replica.lag.time.max.ms."""
 SETTLE_S = 3.0
 
 

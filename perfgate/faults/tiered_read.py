@@ -1,4 +1,4 @@
-"""tiered-read: consumers stay away for a while; what they come back to lies in the brokers' remote tier (KIP-405)."""
+"""tiered-read: consumers stay away for a while; their unread records lie in the brokers' remote tier (KIP-405)."""
 
 import time
 
@@ -8,7 +8,7 @@ from perfgate.model.errors import TargetError
 from perfgate.model.faults import LOOK_EVERY_S, FaultKind, Scene
 
 MOST_LOCAL = 0.5
-"""What brokers may still have in their own logs, over what is in the remote tier."""
+"""Bytes that brokers may still have in their own logs, over those in the remote tier."""
 MOVED_WITHIN_S = 30.0
 """A segment moves once it is full and the next one is written; then the brokers delete their own."""
 

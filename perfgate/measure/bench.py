@@ -29,7 +29,7 @@ from perfgate.measure.round_topics import RoundTopics, latency_by_topic, refusal
 from perfgate.measure.shaped import with_shape
 from perfgate.measure.validity import accounted, not_sustained, throttled
 from perfgate.measure.warm_up import Slice, bound_s, warm_up
-from perfgate.metrics.usage import Sampler, UsageWatch, not_told
+from perfgate.metrics.usage import Sampler, UsageWatch, missing_figures
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
@@ -283,7 +283,7 @@ class Bench:
         metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
         # Figures that a source never gives are only `untold`.
         unavailable = sampler.unavailable if sampler.gives else ""
-        return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
+        return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=missing_figures(metrics, sampler))
 
     def finished(
         self,
@@ -334,7 +334,7 @@ class Bench:
                 flaws,
                 short,
                 sampler.unavailable,
-                not_told(broker_metrics, sampler),
+                missing_figures(broker_metrics, sampler),
                 own_brokers=self._cluster.dedicated,
                 leaders=leaders,
                 topics=that_differ(by_topic, result.window_s),
@@ -405,7 +405,7 @@ class Bench:
             topic=topic,
             run_id=self._run_id,
             prefix=self._cluster.prefix,
-            seed=self.topics.made,
+            seed=self.topics.created,
             window_s=scenario.load.window_s or self._means.tier.window_s,
             warmup_max_s=self._means.tier.warmup_max_s,
             most_rate=most_rate,

@@ -113,7 +113,7 @@ class _Search:
     def meets(self, rate: float, part: StepPart) -> bool:
         """Measure one step; return whether it meets the service level.
 
-        A step that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
+        A step that is only too slow is measured again: a pause of the machine says nothing of the rate, and where one
         step in seven has one, a search of twenty steps would end anywhere below the knee.
         """
         if part == "unloaded":

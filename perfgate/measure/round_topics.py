@@ -44,12 +44,12 @@ class RoundTopics:
         """`prefix` and `run_id` begin the name of every topic."""
         self.keeper = keeper
         self._begins = f"{prefix}{run_id}"
-        self.made = 0
+        self.created = 0
         self._backlogs: dict[str, tuple[str, int]] = {}
 
     def next_name(self, scenario: Scenario) -> str:
-        self.made += 1
-        return f"{self._begins}-{self.made:03d}-{scenario.name}"
+        self.created += 1
+        return f"{self._begins}-{self.created:03d}-{scenario.name}"
 
     @contextmanager
     def fresh(

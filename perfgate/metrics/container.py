@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ from perfgate.metrics.usage import CounterSampler, Usage
 
 CLOCK_OFF_S = 0.01
 """The engine's clock is as good as this machine's up to this difference."""
-UNTOLD = "neither the kernel nor the engine tells it of containers"
-"""The engine's counters of interfaces come up to a second late, of short windows a quarter of what was sent (20.10)."""
+WHY_MISSING = "neither the kernel nor the engine tells it of containers"
+"""The engine's counters of interfaces come up to a second late, in short windows a quarter of all sent (20.10)."""
 CPU, MEMORY = "cpuacct", "memory"
 """Version 1 has a hierarchy for each of these controllers; version 2 has one for all."""
 
 
 def container_sampler(ids: Mapping[int, str], role_of: Callable[[int], str] | None = None) -> CounterSampler:
-    """Return a sampler of the containers with these ids, by broker id.
+    """A sampler of the containers with these ids, by broker id.
 
     `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
 
@@ -39,23 +40,25 @@ def container_sampler(ids: Mapping[int, str], role_of: Callable[[int], str] | No
         return {broker: usage for broker, group in groups.items() if (usage := group.usage(whole=whole))}
 
     if groups.keys() >= ids.keys():
-        return CounterSampler(at_once, ids, glance=lambda: at_once(whole=False), untold=UNTOLD, role_of=role_of)
+        glance = partial(at_once, whole=False)
+        return CounterSampler(at_once, ids, glance=glance, why_missing=WHY_MISSING, role_of=role_of)
 
     ahead_s = clock_ahead_s(engine)
 
-    def one(id_: str) -> Usage | None:
+    def ask(id_: str) -> Usage | None:
         try:
             asked = time.monotonic()
             stats = engine.stats(id_, stream=False, one_shot=True)
             return dated(usage_of(stats, time.time() + ahead_s - time.monotonic()), asked, time.monotonic())
         except (docker.errors.DockerException, requests.RequestException, KeyError):
-            return None  # of a container that does not run there is nothing to be read
+            return None  # the container does not run
 
     def read() -> dict[int, Usage]:
-        with ThreadPoolExecutor(len(ids)) as each:
-            return {broker: usage for broker, usage in zip(ids, each.map(one, ids.values()), strict=True) if usage}
+        with ThreadPoolExecutor(len(ids)) as threads:
+            usages = threads.map(ask, ids.values())
+            return {broker: usage for broker, usage in zip(ids, usages, strict=True) if usage}
 
-    return CounterSampler(read, ids, untold=UNTOLD, elsewhere=True, role_of=role_of)
+    return CounterSampler(read, ids, why_missing=WHY_MISSING, elsewhere=True, role_of=role_of)
 
 
 def _group_of(engine: Any, id_: str) -> ControlGroup | None:
@@ -66,9 +69,9 @@ def _group_of(engine: Any, id_: str) -> ControlGroup | None:
 
 
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
-    """Return the counters in one answer of the engine's stats call (one-shot).
+    """The counters in one answer of the engine's stats call (one-shot).
 
-    `clocks_apart_s`: by how much the engine's wall clock, which may be set, is ahead of this machine's monotonic one.
+    `clocks_apart_s`: offset of the engine's wall clock, which may be set, from this machine's monotonic clock.
     Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
     """
     memory = stats["memory_stats"]
@@ -93,7 +96,7 @@ def clock_ahead_s(engine: Any) -> float:
 
 
 def dated(usage: Usage, asked: float, answered: float) -> Usage:
-    """Return counters with a moment at which they can have been read, between question and answer.
+    """Counters with a moment at which they can have been read, between question and answer.
 
     An engine's clock that was set since dates them outside: then they count as read at the latest possible moment.
     """
@@ -107,24 +110,24 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """The folders of a control group by controller, all the same one in version 2, and its first process."""
+    """The folders of a control group by controller, all the same in version 2, and its first process."""
 
     version: int
     folders: dict[str, Path]
     pid: int
     proc: Path
-    """Where the kernel's files of processes are."""
+    """Folder of the kernel's files of processes."""
 
     def usage(self, *, whole: bool = True) -> Usage | None:
-        """Return the counters, with those of a JVM's compiler threads if `whole`; None when the group is gone.
+        """The counters, with those of a JVM's compiler threads if `whole`; None when the group is gone.
 
         Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
         """
         try:
-            found = self._first_version() if self.version == 1 else self._second_version()
+            counters = self._first_version() if self.version == 1 else self._second_version()
         except (OSError, ValueError, KeyError):
             return None
-        return replace(found, compiling_s=compiling(self.pid)) if whole else found
+        return replace(counters, compiling_s=compiling(self.pid)) if whole else counters
 
     def _first_version(self) -> Usage:
         cpu, memory = (self.folders[name] for name in (CPU, MEMORY))
@@ -139,7 +142,7 @@ class ControlGroup:
     def _written(self) -> int | None:
         """Bytes that the first process wrote; None where the kernel shows them to its owner alone.
 
-        The first version's own counters leave out what the page cache writes later: they stay 0.
+        The first version's own counters leave out later writes of the page cache: they stay 0.
         """
         try:
             return dict(_pairs(self.proc / str(self.pid) / "io", ":"))["write_bytes"]
@@ -159,7 +162,7 @@ class ControlGroup:
 
 
 def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> ControlGroup | None:
-    """Return the control group of the container with this id, whose first process is `pid`.
+    """The control group of the container with this id, whose first process is `pid`.
 
     None where the process is another machine's, or the kernel does not show the group's counters here.
     """
@@ -173,13 +176,13 @@ def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> Contr
     where = {name: Path(at) for _, at, kind, options, *_ in mounts if kind == "cgroup" for name in options.split(",")}
     if {CPU, MEMORY} <= own.keys() & where.keys():
         folders = {name: where[name] / own[name].lstrip("/") for name in (CPU, MEMORY)}
-        found = ControlGroup(version=1, folders=folders, pid=pid, proc=proc)
+        group = ControlGroup(version=1, folders=folders, pid=pid, proc=proc)
     elif "" in own and (unified := [Path(at) for _, at, kind, *_ in mounts if kind == "cgroup2"]):
         folders = dict.fromkeys((CPU, MEMORY), unified[0] / own[""].lstrip("/"))
-        found = ControlGroup(version=2, folders=folders, pid=pid, proc=proc)
+        group = ControlGroup(version=2, folders=folders, pid=pid, proc=proc)
     else:
         return None
-    return found if found.usage() else None
+    return group if group.usage() else None
 
 
 def _pairs(path: Path, between: str = " ") -> Iterator[tuple[str, int]]:

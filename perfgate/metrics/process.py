@@ -20,7 +20,7 @@ from perfgate.metrics.usage import CounterSampler, Usage
 
 COMPILER_THREADS = ("C1 CompilerThre", "C2 CompilerThre")
 """HotSpot's compiler threads, as far as Linux keeps a thread's name (15 characters)."""
-UNTOLD = "the kernel did not tell the bytes of all brokers' TCP connections (INET_TCP_DIAG, /proc/PID/fd)"
+WHY_MISSING = "the kernel did not tell the bytes of all brokers' TCP connections (INET_TCP_DIAG, /proc/PID/fd)"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 """Linux' linux/netlink.h and linux/sock_diag.h, as the numbers below: Python's `socket` does not name them."""
@@ -30,10 +30,10 @@ INET_DIAG_INFO = 2
 EVERY_STATE, TIME_WAIT, LISTEN = 0xFFF, 1 << 6, 1 << 10
 HEADER = struct.Struct("=IHHII")
 MESSAGE_BYTES, INODE_AT = 72, 68
-"""inet_diag_msg, and where its inode stands."""
+"""Size of inet_diag_msg, and the position of its inode."""
 ACKED_AND_RECEIVED = struct.Struct("=QQ")
 ACKED_AT = 120
-"""Where tcpi_bytes_acked stands in tcp_info; tcpi_bytes_received follows. Both since Linux 4.1."""
+"""Position of tcpi_bytes_acked in tcp_info; tcpi_bytes_received follows. Both since Linux 4.1."""
 ANSWER_BYTES = 1 << 20
 Traffic = Mapping[int, tuple[int, int]]
 """By socket (its inode): bytes received, and bytes sent that the other side has acknowledged."""
@@ -42,7 +42,7 @@ Traffic = Mapping[int, tuple[int, int]]
 def process_sampler(
     pids: Callable[[], Mapping[int, int]], role_of: Callable[[int], str] | None = None
 ) -> CounterSampler:
-    """Return a sampler of the processes with these ids, by broker id; a broker that restarts gets another.
+    """A sampler of the processes with these ids, by broker id; a broker that restarts gets another.
 
     `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
     """
@@ -52,20 +52,22 @@ def process_sampler(
         return {broker: usage for broker, pid in by_broker.items() if (usage := _usage(pid))}, by_broker
 
     def read() -> dict[int, Usage]:
-        found, by_broker = counters()  # of all brokers, before what takes long
-        return {broker: replace(usage, compiling_s=compiling(by_broker[broker])) for broker, usage in found.items()}
+        usages, by_broker = counters()  # of all brokers, before the slow reads
+        return {broker: replace(usage, compiling_s=compiling(by_broker[broker])) for broker, usage in usages.items()}
 
     def edge() -> dict[int, Usage]:
-        found, by_broker = counters()
-        # Before what takes long: a generator that is done ends, and with it the connections that count.
-        traffic = traffic_of(by_broker[broker] for broker in found)
+        usages, by_broker = counters()
+        # Before the slow reads: a generator that is done ends, and with it the connections that count.
+        traffic = traffic_of(by_broker[broker] for broker in usages)
         return {
             broker: replace(usage, traffic=traffic.get(by_broker[broker]), compiling_s=compiling(by_broker[broker]))
-            for broker, usage in found.items()
+            for broker, usage in usages.items()
         }
 
-    # Reading all threads of three brokers takes 11 ms of CPU; without that 1 ms.
-    return CounterSampler(read, pids(), glance=lambda: counters()[0], edge=edge, untold=UNTOLD, role_of=role_of)
+    def glance() -> dict[int, Usage]:
+        return counters()[0]  # reading all threads of three brokers takes 11 ms of CPU; without that 1 ms
+
+    return CounterSampler(read, pids(), glance=glance, edge=edge, why_missing=WHY_MISSING, role_of=role_of)
 
 
 def _usage(pid: int) -> Usage | None:
@@ -91,36 +93,36 @@ def compiling(pid: int) -> dict[int, float] | None:
 
     From /proc/<pid>/task/<tid>/stat (proc(5)): the name stands in brackets, utime and stime are fields 14 and 15.
     """
-    found = {}
+    seconds = {}
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
             name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
             if name.startswith(COMPILER_THREADS):
                 user, system = fields.split()[11:13]
-                found[int(task.name)] = (int(user) + int(system)) / TICKS_PER_S
+                seconds[int(task.name)] = (int(user) + int(system)) / TICKS_PER_S
     except OSError:
         return None
-    return found or None
+    return seconds or None
 
 
 def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
-    """Return the traffic of every process whose files can be read, by its id; nothing where the kernel gives none."""
+    """The traffic of every process whose files can be read, by its id; nothing where the kernel gives none."""
     try:
-        everybody = {
+        connections = {
             inode: reported for family in (socket.AF_INET, socket.AF_INET6) for inode, reported in _dump(family)
         }
     except (OSError, struct.error):
         return {}
-    found: dict[int, Traffic] = {}
+    traffic: dict[int, Traffic] = {}
     for pid in pids:
         sockets = _sockets(pid)
         if sockets is not None:
-            found[pid] = {inode: everybody[inode] for inode in sockets if inode in everybody}
-    return found
+            traffic[pid] = {inode: connections[inode] for inode in sockets if inode in connections}
+    return traffic
 
 
 def _sockets(pid: int) -> list[int] | None:
-    found = []
+    inodes = []
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             try:
@@ -128,10 +130,10 @@ def _sockets(pid: int) -> list[int] | None:
             except FileNotFoundError:  # closed since
                 continue
             if at.startswith("socket:["):
-                found.append(int(at[len("socket:[") : -1]))
+                inodes.append(int(at[len("socket:[") : -1]))
     except OSError:
         return None
-    return found
+    return inodes
 
 
 def _dump(family: int) -> Iterator[tuple[int, tuple[int, int]]]:

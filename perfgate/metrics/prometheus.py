@@ -1,4 +1,4 @@
-"""Client of one Prometheus: queries, its scrape interval and its clock."""
+"""Client of a Prometheus: queries, its scrape interval and its clock."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from perfgate.model.secret import Secret, redacted
 
 REQUEST_TIMEOUT_S = 10
 EXCHANGES, CLOSE_S = 3, 0.02
-"""Of this many exchanges the one with the shortest round trip gives the clock, or the first that is this short."""
+"""The shortest round trip of this many exchanges gives the clock, or the first that is this short."""
 MOVED_S = 0.25
-"""Less than this is no step of a clock, beside what two that are slewed part by."""
+"""Less than this, beside the drift of two slewed clocks, is no step of a clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ def moved_by(before: Estimate, after: Estimate) -> float:
 
 
 class Prometheus:
-    """Asks one Prometheus; every failure is a ConfigurationError with cause and remedy."""
+    """Asks a Prometheus; every failure is a ConfigurationError with cause and remedy."""
 
     def __init__(self, source: PrometheusSource) -> None:
         self.source = source
@@ -75,13 +75,13 @@ class Prometheus:
         """The clock when the run began."""
 
     def of(self, source: PrometheusSource) -> Prometheus:
-        """Return the same connection for other brokers that this Prometheus scrapes; `source` has its URL."""
+        """The same connection for other brokers that this Prometheus scrapes; `source` has its URL."""
         other = copy.copy(self)
         other.source, other.exporter = source, source.preset
         return other
 
     def look(self) -> Estimate:
-        """How far Prometheus' clock is ahead of this machine's monotonic one now. Raises ConfigurationError.
+        """Offset of Prometheus' clock from this machine's monotonic clock now. Raises ConfigurationError.
 
         A difference from this machine's wall clock that a round trip explains counts as none: time services keep clocks
         closer than a slow answer shows.
@@ -98,7 +98,7 @@ class Prometheus:
         return min(looks, key=lambda look: look.bound)
 
     def instant(self, query: str, at: float | None = None) -> list[Series]:
-        """Return the series of an instant query: one pair each, or many for a range selector."""
+        """The series of an instant query: one pair each, or many for a range selector."""
         params = {"time": f"{at:.3f}"} if at is not None else None
         return [_series(entry) for entry in self._ask(lambda: self._client.custom_query(query, params=params), query)]
 
@@ -111,21 +111,22 @@ class Prometheus:
         try:
             targets = self._client.get_targets(state="active")["activeTargets"]
             selected = self._selected()
-            of_brokers = [one for one in targets if _place(one.get("labels", {})) in selected]
+            of_brokers = [target for target in targets if _place(target.get("labels", {})) in selected]
         except (PrometheusApiClientException, requests.RequestException, KeyError, TypeError):
             return 0.0
-        return max((duration_s(one.get("scrapeInterval", "0s")) for one in of_brokers or targets), default=0.0)
+        return max((duration_s(target.get("scrapeInterval", "0s")) for target in of_brokers or targets), default=0.0)
 
     def _selected(self) -> set[tuple[str, str]]:
         """Job and instance of the targets that have the selected series; none where the source selects nothing."""
-        source, found = self.source, set()
+        source, selected = self.source, set()
         for name in [source.preset] if source.preset else OF_KAFKA:
             match = ",".join(filter(None, (PRESETS[name].match, source.match)))
             if source.query or not (source.preset or source.match):
                 break
             with suppress(ConfigurationError):  # the start asks for the brokers, and reports it
-                found |= {_place(one.labels) for one in self.instant(f"{PRESETS[name].counter}{{{match}}}")}
-        return found
+                series = self.instant(f"{PRESETS[name].counter}{{{match}}}")
+                selected |= {_place(entry.labels) for entry in series}
+        return selected
 
     def _ask(self, call: Callable[[], Any], query: str) -> Any:
         url = self.source.url

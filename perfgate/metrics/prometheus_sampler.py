@@ -19,7 +19,7 @@ from perfgate.metrics.usage import CPU, OF_A_ROLE, Looks, OverTime, cpu_metrics,
 from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4
-"""Fewer inside a window do not show what was used in it."""
+"""Fewer inside a window do not show the usage in it."""
 OF_A_PROCESS = "process_cpu_seconds_total"
 """Every exporter exports this of its own process, a broker's or another one."""
 OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count", "jvm_memory_bytes_used")
@@ -27,7 +27,7 @@ OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count",
 LOOKS_BACK_S = 60.0
 """At the start brokers are searched in this time and two scrape intervals."""
 LATE_SCRAPES_S = 3.0
-"""How long the scrapes that belong to the window may take to arrive."""
+"""Time that the scrapes of a window may take to arrive."""
 CORES = "broker_cpu_cores.sum"
 ByBroker = dict[int, list[list[tuple[float, float]]]]
 
@@ -45,7 +45,9 @@ class PrometheusSampler:
 
     gives: Sequence[str] = (*CPU, *(evidence.metric for evidence in EVIDENCE))
     read: Callable[[], Looks] | None = None
-    untold = "a Prometheus is asked for CPU, and for traffic and health where exporters give them their usual names"
+    why_missing = (
+        "a Prometheus is asked for CPU, and for traffic and health where exporters give them their usual names"
+    )
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class PrometheusSampler:
         try:
             self._before = prometheus.look()
         except ConfigurationError:
-            self._before = prometheus.first  # whether it moved since then is seen after the round, or nothing is
+            self._before = prometheus.first  # a step of the clock since then is seen after the round
         self._looks_back_s = self._source.looks_back_s
         self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
         self._brokers, self._role_of = brokers, role_of
@@ -77,7 +79,7 @@ class PrometheusSampler:
         """The preset whose series were the brokers' in the last answer; empty of a query."""
 
     def settle(self) -> str:
-        """Ask for every broker now, keep the exporter that has them for the whole run, and return its description.
+        """Find the exporter that has every broker now, for the whole run, and return its description.
 
         Raises ConfigurationError where there is none, or a broker is missing.
         """
@@ -85,10 +87,10 @@ class PrometheusSampler:
 
         def reported() -> ByBroker:
             closes = time.monotonic() + self._prometheus.first.offset
-            found = self._by_broker(closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
-            if missing := sorted(broker for broker in self._brokers if not any(found.get(broker, ()))):
+            by_broker = self._by_broker(closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
+            if missing := sorted(broker for broker in self._brokers if not any(by_broker.get(broker, ()))):
                 raise Unavailable(_missing(missing))
-            return found
+            return by_broker
 
         try:
             poll_until(
@@ -118,10 +120,10 @@ class PrometheusSampler:
     def over_time(self) -> OverTime:
         try:
             opens, closes = map(self._there, self._edges[-2:])
-            found = self._by_broker(opens, closes)
+            by_broker = self._by_broker(opens, closes)
         except (Unavailable, ConfigurationError):
             return {}  # `metrics` says why
-        return (of_gauges if self._source.query else of_scrapes)(found, opens)
+        return (of_gauges if self._source.query else of_scrapes)(by_broker, opens)
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         edges = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
@@ -140,7 +142,7 @@ class PrometheusSampler:
             return {}
         lengths = [closes - opens for opens, closes in spans]
         cores = {
-            broker: sum(found[broker] * length for found, length in zip(per_span, lengths, strict=True)) / sum(lengths)
+            broker: sum(span[broker] * length for span, length in zip(per_span, lengths, strict=True)) / sum(lengths)
             for broker in per_span[0]
         }
         return {**self._of_roles(cores), **cpu_metrics(cores, records_per_s), **self._health(spans)}
@@ -149,13 +151,13 @@ class PrometheusSampler:
         """The cores of each role's nodes together, by `<metric>.<role>`."""
         if self._role_of is None:
             return {}
-        found: dict[str, float] = defaultdict(float)
+        by_role: dict[str, float] = defaultdict(float)
         for node, used in cores.items():
-            found[f"{OF_A_ROLE[CORES]}.{self._role_of(node)}"] += used
-        return found
+            by_role[f"{OF_A_ROLE[CORES]}.{self._role_of(node)}"] += used
+        return by_role
 
     def _there(self, moment: float) -> float:
-        """Return a moment on Prometheus' clock. Raises Unavailable where that was set since before the round."""
+        """A moment on Prometheus' clock. Raises Unavailable where that was set since before the round."""
         self._after = self._after or self._prometheus.look()
         if moved_s := moved_by(self._before, self._after):
             raise Unavailable(
@@ -166,7 +168,7 @@ class PrometheusSampler:
 
     def _health(self, spans: Sequence[tuple[float, float]]) -> dict[str, float]:
         """The evidence over these spans; nothing where the Prometheus does not answer."""
-        found = {}
+        figures = {}
         for evidence in EVIDENCE:
             windows: list[tuple[float, list[list[tuple[float, float]]]]] = []
             for opens, closes in spans:
@@ -174,52 +176,55 @@ class PrometheusSampler:
                     series = self._evidence(evidence.names, round(closes - opens) + 2, closes + 1)
                 except ConfigurationError:
                     return {}  # the CPU is known all the same
-                values = [pairs for one in series if len(pairs := inside(one.values, opens, closes)) > 1]
+                values = [pairs for entry in series if len(pairs := inside(entry.values, opens, closes)) > 1]
                 windows += [(closes - opens, values)] if values else []
             if windows:
-                found[evidence.metric] = evidence.over(windows)
-        return found
+                figures[evidence.metric] = evidence.over(windows)
+        return figures
 
     def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:
-        """Return the series of these names that are these brokers': a Prometheus may scrape other clusters too.
+        """The brokers' series of these names: a Prometheus may scrape other clusters too.
 
-        Those that `match` selects; where it selects none, those with the brokers' hosts. A series for all topics
+        The series that `match` selects; where it selects none, those with the brokers' hosts. A series for all topics
         replaces those of single topics.
         """
         named = f'__name__=~"{"|".join(names)}"'
         matched = self._source.match
-        found = self._prometheus.instant(f"{{{named},{matched}}}[{seconds}s]", at) if matched else []
-        if not found:
+        series = self._prometheus.instant(f"{{{named},{matched}}}[{seconds}s]", at) if matched else []
+        if not series:
             hosts = {address.rpartition(":")[0] or address for address in self._brokers.values()}
             known = hosts | self._source.brokers.keys()
-            found = [
-                one
-                for one in self._prometheus.instant(f"{{{named}}}[{seconds}s]", at)
-                if any({value, value.rpartition(":")[0] or value} & known for value in one.labels.values())
+            series = [
+                entry
+                for entry in self._prometheus.instant(f"{{{named}}}[{seconds}s]", at)
+                if any({value, value.rpartition(":")[0] or value} & known for value in entry.labels.values())
             ]
-        whole = [one for one in found if "topic" not in one.labels]
-        return whole or found
+        whole = [entry for entry in series if "topic" not in entry.labels]
+        return whole or series
 
     def _cores(self, opens: float, closes: float) -> dict[int, float]:
         def scraped() -> ByBroker:
-            found = self._by_broker(opens, closes)
-            scrapes = min((len(values) for series in found.values() for values in series), default=0)
+            by_broker = self._by_broker(opens, closes)
+            scrapes = min((len(values) for series in by_broker.values() for values in series), default=0)
             if scrapes < FEWEST_SCRAPES:
                 raise NotYet(
                     f"{scrapes} scrapes in a window of {closes - opens:.0f} s, {FEWEST_SCRAPES} are needed: lengthen "
                     "the rounds (--window) or have Prometheus scrape more often"
                 )
-            return found
+            return by_broker
 
-        found = poll_until("too few scrapes", scraped, within_s=LATE_SCRAPES_S, every_s=0.5, error=Unavailable)
-        missing = sorted(set(self._brokers) - set(found))
+        by_broker = poll_until("too few scrapes", scraped, within_s=LATE_SCRAPES_S, every_s=0.5, error=Unavailable)
+        missing = sorted(set(self._brokers) - set(by_broker))
         if missing:
             raise Unavailable(_missing(missing))
         if self._source.query:
-            return {b: sum(sum(v for _, v in values) / len(values) for values in all_) for b, all_ in found.items()}
+            return {
+                broker: sum(sum(value for _, value in pairs) / len(pairs) for pairs in series)
+                for broker, series in by_broker.items()
+            }
         return {
-            broker: sum(increase(values) / (values[-1][0] - values[0][0]) for values in series)
-            for broker, series in found.items()
+            broker: sum(increase(pairs) / (pairs[-1][0] - pairs[0][0]) for pairs in series)
+            for broker, series in by_broker.items()
         }
 
     def _by_broker(self, opens: float, closes: float) -> ByBroker:
@@ -233,15 +238,15 @@ class PrometheusSampler:
             query = f"({source.query})[{seconds}s:1s]" if source.query else f"{preset.counter}{{{match}}}[{seconds}s]"
             label = source.label or preset.label
             series = self._prometheus.instant(query, closes + 1)
-            if not source.label and preset.also and not any(label in one.labels for one in series):
+            if not source.label and preset.also and not any(label in entry.labels for entry in series):
                 label = preset.also
             if series and preset.counter == OF_A_PROCESS:
                 series = self._of_jvms(series, label, closes, certain=bool(source.preset or source.brokers))
             if series:
                 try:
-                    found = self._mapped(series, label, opens, closes, preset)
+                    by_broker = self._mapped(series, label, opens, closes, preset)
                     self._answered = name
-                    return found
+                    return by_broker
                 except Unavailable as error:
                     others = others or error  # another exporter may know these brokers
                     continue
@@ -252,13 +257,13 @@ class PrometheusSampler:
         )
 
     def _of_jvms(self, series: Sequence[Series], label: str, closes: float, *, certain: bool) -> list[Series]:
-        """Return the series of processes that are JVMs: other exporters on a broker's host have them too.
+        """The series of JVMs: other exporters on a broker's host have series of this name too.
 
         Where no JVM is known: all of them if it is `certain` that they are the brokers', else none.
         """
-        found = self._prometheus.instant(f'{{__name__=~"{"|".join(OF_JVMS)}"}}', closes)
-        jvms = {one.labels.get(label, "") for one in found}
-        kept = [one for one in series if one.labels.get(label, "") in jvms]
+        of_jvms = self._prometheus.instant(f'{{__name__=~"{"|".join(OF_JVMS)}"}}', closes)
+        jvms = {entry.labels.get(label, "") for entry in of_jvms}
+        kept = [entry for entry in series if entry.labels.get(label, "") in jvms]
         return kept or (list(series) if certain else [])
 
     def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float, preset: Preset) -> ByBroker:
@@ -268,12 +273,12 @@ class PrometheusSampler:
             host = address.rpartition(":")[0]
             hosts[host].append(broker)
             if not host.replace(".", "").isdigit():
-                pods[host.partition(".")[0]].append(broker)  # Kubernetes names a pod so
-        found: ByBroker = defaultdict(list)
+                pods[host.partition(".")[0]].append(broker)  # the name of a pod in Kubernetes
+        by_broker: ByBroker = defaultdict(list)
         reported: dict[int, list[Mapping[str, str]]] = defaultdict(list)
         strangers: list[str] = []
-        for one in series:
-            value = one.labels.get(label, "")
+        for entry in series:
+            value = entry.labels.get(label, "")
             known = self._source.brokers.get(value)
             here = hosts.get(value.rpartition(":")[0] or value) or pods.get(value, [])
             if known is None and not self._source.brokers and len(here) == 1:
@@ -281,9 +286,9 @@ class PrometheusSampler:
             if known is None:
                 strangers.append(value)
             else:
-                found[known].append(inside(one.values, opens + self._looks_back_s, closes))
-                reported[known].append(one.labels)
-        if not found:
+                by_broker[known].append(inside(entry.values, opens + self._looks_back_s, closes))
+                reported[known].append(entry.labels)
+        if not by_broker:
             raise Unavailable(
                 f"none of the values of label {label!r} ({', '.join(sorted(set(strangers))[:6])}) is a broker's host; "
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
@@ -294,7 +299,7 @@ class PrometheusSampler:
                     f"broker {broker} is told of several times in Prometheus ({several}): select what is of the broker "
                     "by [prometheus] match or brokers"
                 )
-        return dict(found)
+        return dict(by_broker)
 
 
 def _missing(brokers: Sequence[int]) -> str:

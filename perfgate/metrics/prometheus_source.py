@@ -1,4 +1,4 @@
-"""Source of a Prometheus as stated: its address, how brokers are told apart there, and how far its query looks back."""
+"""Source of a Prometheus as stated: its address, how brokers are distinguished, and how far its query looks back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the label of the broker.
+    """CPU as an exporter counts it: the counter of CPU seconds, its series' matchers, the label of the broker.
 
     `of`: whose CPU that is. `also`: the broker's label where the usual one is missing.
     """
@@ -84,14 +84,14 @@ PRESETS: Mapping[str, Preset] = {
     ),
 }
 OWN_QUERY = Preset(counter="", of="", parts=".*")
-"""What a query of one's own gives: it says itself what is added up to a broker's CPU."""
+"""A query of the user's own: it adds up each broker's CPU itself."""
 OF_KAFKA = tuple(name for name in PRESETS if name != "pulsar")
-"""Those that are tried in turn where none is stated."""
+"""Presets that are tried in turn where none is stated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrometheusSource:
-    """Address of a Prometheus, and how brokers are told apart. `query`: own PromQL that gives cores per broker."""
+    """Address of a Prometheus, and how brokers are distinguished. `query`: own PromQL that gives cores per broker."""
 
     url: str
     preset: str = ""
@@ -113,7 +113,7 @@ class PrometheusSource:
 
 
 def check_url(url: str, stated: str) -> str:
-    """Return `url` if it can be a Prometheus'. Raises ConfigurationError that begins with `stated`."""
+    """`url` if it can be a Prometheus'. Raises ConfigurationError that begins with `stated`."""
     if "@" in url.partition("?")[0]:
         raise ConfigurationError(f"{stated}: a user and a password belong into username and password of [prometheus]")
     if not re.match(r"https?://[^\s/]+", url):
@@ -122,7 +122,7 @@ def check_url(url: str, stated: str) -> str:
 
 
 def source_of(table: Mapping[str, Any]) -> PrometheusSource:
-    """Return the source that a [prometheus] table states. Raises ConfigurationError naming the key."""
+    """The source that a [prometheus] table states. Raises ConfigurationError naming the key."""
     for key in table:
         if key not in LEGAL:
             raise ConfigurationError(f"[prometheus] has unknown key {key!r}; legal: {', '.join(LEGAL)}")
@@ -136,11 +136,10 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
     if texts["ca"] and not Path(texts["ca"]).is_file():
         raise ConfigurationError(f"[prometheus] ca: no such file: {texts['ca']}")
     variables = {key: dict.fromkeys(OF_A_DASHBOARD.findall(texts[key])) for key in ("query", "match")}
-    if found := {key: ", ".join(names) for key, names in variables.items() if names}:
+    if words := "; ".join(f"{key}: {', '.join(names)}" for key, names in variables.items() if names):
         raise ConfigurationError(
-            f"[prometheus] {'; '.join(f'{key}: {names}' for key, names in found.items())}: variables of a dashboard, "
-            "which Prometheus does not know; write what each stands for (a duration, as in rate(...[1m]), or a label's "
-            "value)"
+            f"[prometheus] {words}: variables of a dashboard, which Prometheus does not know; write what each stands "
+            "for (a duration, as in rate(...[1m]), or a label's value)"
         )
     looks_back_s(texts["query"])
     brokers, headers = table.get("brokers", {}), table.get("headers", {})
@@ -168,7 +167,7 @@ def looks_back_s(query: str) -> float:
 
 
 def _longest_s(tokens: Iterator[tuple[str, str, str]], function: str | None) -> float:
-    """Longest look-back up to the closing bracket (s); `tokens`: each between the ones before and after it.
+    """Longest look-back up to the closing bracket (s); `tokens`: each between its neighbours.
 
     `function` opened the bracket; None: there is none.
     """
@@ -192,7 +191,7 @@ def _longest_s(tokens: Iterator[tuple[str, str, str]], function: str | None) -> 
 
 
 def duration_s(text: str) -> float:
-    """Return a Prometheus duration such as 1m30s in s; 0 for other texts."""
+    """A Prometheus duration such as 1m30s in s; 0 for other texts."""
     parts = re.findall(r"([\d.]+)(ms|[smhdwy])", text)
     return sum(float(number) * UNITS[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0
 
@@ -203,7 +202,7 @@ def _is_offset(token: str, after: str) -> bool:
 
 
 def _span_s(text: str) -> float:
-    """Return a range or an offset in s; Prometheus 3 takes plain seconds too."""
+    """A range or an offset in s; Prometheus 3 takes plain seconds too."""
     span = "".join(text.split())
     seconds = float(span) if re.fullmatch(r"\d+(\.\d+)?", span) else duration_s(span)
     if not seconds and not re.fullmatch(r"0[a-z]*", span):

@@ -1,4 +1,4 @@
-"""Several samplers of brokers as one, with the CPU quota of the run's own clients, as in a container of CI."""
+"""A sampler made of several, with the CPU quota of the run's own clients, as in a container of CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfgate.model.target import Cluster
 
 HELD_BACK = "client_held_back_share"
 Sources = tuple[Callable[[Cluster], Sampler], ...]
-"""Makers of a cluster's samplers; the first that knows a metric gives it."""
+"""Functions that make a cluster's samplers; the first that knows a metric gives it."""
 
 
 class OwnQuota:
@@ -29,21 +29,21 @@ class OwnQuota:
         pairs = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         shares = []
         for group in zip(*(zip(before, after, strict=True) for before, after in pairs), strict=True):
-            every = sum(after[0] - before[0] for before, after in group)
+            periods = sum(after[0] - before[0] for before, after in group)
             held = sum(after[1] - before[1] for before, after in group)
-            shares += [held / every] if every else []
+            shares += [held / periods] if periods else []
         return {HELD_BACK: max(shares)} if shares else {}
 
 
 class Samplers:
-    """Several samplers as one: the first that knows a metric gives it."""
+    """A sampler made of several: the first that knows a metric gives it."""
 
     def __init__(self, samplers: Sequence[Sampler], unavailable: str = "", quota: OwnQuota | None = None) -> None:
         """`unavailable`: why there are none. `quota`: that of the clients, noted at the same edges."""
         self._samplers, self._quota = samplers, quota
         self.gives: Sequence[str] = tuple(dict.fromkeys(name for sampler in samplers for name in sampler.gives))
         self.unavailable = unavailable
-        self.untold = "; ".join(dict.fromkeys(sampler.untold for sampler in samplers))
+        self.why_missing = "; ".join(dict.fromkeys(sampler.why_missing for sampler in samplers))
         self.read = next((sampler.read for sampler in samplers if sampler.read), None)
 
     def edge(self, at: float | None = None) -> None:
@@ -57,14 +57,14 @@ class Samplers:
             sampler.glance()
 
     def over_time(self) -> OverTime:
-        return next((found for sampler in self._samplers if (found := sampler.over_time())), {})
+        return next((cores for sampler in self._samplers if (cores := sampler.over_time())), {})
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Metrics of all samplers; the reason of one counts only where no other one knows its metrics."""
-        found: dict[str, float] = {}
+        """Metrics of all samplers; a sampler's reason counts only where no other knows its metrics."""
+        figures: dict[str, float] = {}
         for sampler in self._samplers:
-            found = {**sampler.metrics(records_per_s, windows), **found}
+            figures = {**sampler.metrics(records_per_s, windows), **figures}
         if self._samplers:
-            lacking = [s.unavailable for s in self._samplers if s.unavailable and not found.keys() >= set(s.gives)]
+            lacking = [s.unavailable for s in self._samplers if s.unavailable and not figures.keys() >= set(s.gives)]
             self.unavailable = "; ".join(lacking)
-        return found | (self._quota.metrics(windows) if self._quota else {})
+        return figures | (self._quota.metrics(windows) if self._quota else {})

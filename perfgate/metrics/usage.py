@@ -27,7 +27,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "disk": ("broker_disk_write_mib_per_s",),
     "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
 }
-"""Reported in every round by one of these metrics, or with the reason why it lacks."""
+"""Figures that every round reports by one of these metrics, or with the reason why it is missing."""
 LATE_SHARE, LATE_S = 0.1, 0.3
 """An engine's counters that were read later than a window's edge, by this share of it and this many s, are not the
 window's. This machine's are: a delay of the reading thread delays the load as well."""
@@ -37,12 +37,12 @@ GLANCE_EVERY_S = 1.0
 LEAST_APART_S = 0.5
 """Two looks closer than this show little: the kernel counts CPU in ticks of 10 ms."""
 OverTime = Mapping[str, tuple[tuple[float, float], ...]]
-"""By broker id: pairs of the moment at which a part of the window ends, in s since it opened, and the cores in it."""
+"""Cores by broker id: pairs of a moment at which a part of the window ends, in s since it opened, and the cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk (None: not known).
+    """A broker's counters at a moment (s): seconds of CPU, bytes resident, bytes written to disk (None: not known).
 
     `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
     `traffic`: bytes received and sent over each of its connections; None where that is not known.
@@ -61,7 +61,7 @@ Looks = Mapping[int, Usage]
 
 
 class Sampler(Protocol):
-    """Source of what the brokers used. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
+    """Source of the brokers' usage. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
 
     def edge(self, at: float | None = None) -> None:
         """Note that a window opens or closes, was to do so `at` this moment (s on the monotonic clock; None: now).
@@ -70,22 +70,22 @@ class Sampler(Protocol):
         """
 
     def glance(self) -> None:
-        """Note what the brokers have used so far; called again and again while a window is open."""
+        """Note the brokers' usage so far; called again and again while a window is open."""
 
     def over_time(self) -> OverTime:
         """Each broker's cores over the time of the last window; empty where they are not known."""
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the broker metrics over these windows, in which `records_per_s` were acknowledged.
+        """The broker metrics over these windows, in which `records_per_s` were acknowledged.
 
-        Afterwards `unavailable` says why missing ones are not known.
+        Afterwards `unavailable` holds the reason why metrics are missing.
         """
 
     gives: Sequence[str]
     """Its metrics, unless something is `unavailable`."""
     unavailable: str
-    untold: str
-    """Why some of FIGURES lack although nothing is `unavailable`."""
+    why_missing: str
+    """Why some of FIGURES are missing although nothing is `unavailable`."""
     read: Callable[[], Looks] | None
     """Reads every broker's counters now; None where these cannot be had at any moment."""
 
@@ -101,20 +101,20 @@ class CounterSampler:
         *,
         glance: Callable[[], Looks] | None = None,
         edge: Callable[[], Looks] | None = None,
-        untold: str,
+        why_missing: str,
         elsewhere: bool = False,
         role_of: Callable[[int], str] | None = None,
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
-        `glance` reads only what a glance needs, where that is cheaper; `edge` reads what is needed there alone.
-        `untold`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late. `role_of`:
-        the role of each broker, where they are nodes of several roles.
+        `glance` reads only the counters of a glance, where that is cheaper; `edge` also those of edges alone.
+        `why_missing`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late.
+        `role_of`: the role of each broker, where they are nodes of several roles.
         """
         self._role_of = role_of
         self.read: Callable[[], Looks] | None = read
         self._read_whole, self._read_little = edge or read, glance or read
-        self.untold, self._elsewhere = untold, elsewhere
+        self.why_missing, self._elsewhere = why_missing, elsewhere
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
         self._edges_at: list[float] = []
@@ -144,7 +144,7 @@ class CounterSampler:
         return of_looks(self._glances) if self._glances else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the broker metrics over these windows; none where an engine's counters came too late for them."""
+        """The broker metrics over these windows; none where an engine's counters came too late for them."""
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
         edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
         self.unavailable = read_late(spans, edges) if self._elsewhere else ""
@@ -227,7 +227,7 @@ def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float,
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:
-    """Return cores, memory, disk and network of the brokers, and CPU and network per record, over all spans.
+    """Cores, memory, disk and network of the brokers, and CPU and network per record, over all spans.
 
     Cores are CPU seconds per second between that broker's own readings.
     """
@@ -255,12 +255,12 @@ OF_A_ROLE: Mapping[str, str] = {
     "broker_rss_mib.sum": "broker_rss_mib",
     **{f"broker_{what}_mib_per_s": f"broker_{what}_mib_per_s" for what in ("disk_write", "network_in", "network_out")},
 }
-"""The figures of one role's nodes that are reported beside those of all nodes, and their names without the role."""
+"""Figures of a role's nodes that are reported beside those of all nodes, and their names without the role."""
 
 
 def role_metrics(spans: Sequence[tuple[Looks, Looks]], role_of: Callable[[int], str]) -> dict[str, float]:
-    """Return cores, memory, disk and network of each role's nodes together, by `<metric>.<role>`."""
-    found: dict[str, float] = {}
+    """Cores, memory, disk and network of each role's nodes together, by `<metric>.<role>`."""
+    by_role: dict[str, float] = {}
     for role in dict.fromkeys(role_of(node) for node in spans[0][0]):
         of_role = [
             (
@@ -270,8 +270,8 @@ def role_metrics(spans: Sequence[tuple[Looks, Looks]], role_of: Callable[[int], 
             for before, after in spans
         ]
         metrics = broker_metrics(of_role, 0.0)
-        found |= {f"{stem}.{role}": metrics[name] for name, stem in OF_A_ROLE.items() if name in metrics}
-    return found
+        by_role |= {f"{stem}.{role}": metrics[name] for name, stem in OF_A_ROLE.items() if name in metrics}
+    return by_role
 
 
 def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> float | None:
@@ -286,12 +286,12 @@ def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
     return total
 
 
-def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
-    """Return those of FIGURES that are not among a round's metrics, each with the reason."""
-    lacking, never = sampler.unavailable or sampler.untold, sampler.untold or sampler.unavailable
+def missing_figures(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
+    """The FIGURES that are not among a round's metrics, each with the reason."""
+    now, always = sampler.unavailable or sampler.why_missing, sampler.why_missing or sampler.unavailable
     return {
-        what: lacking if set(names) & set(sampler.gives) else never
-        for what, names in FIGURES.items()
+        figure: now if set(names) & set(sampler.gives) else always
+        for figure, names in FIGURES.items()
         if not any(name in metrics for name in names)
     }
 
@@ -299,7 +299,7 @@ def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
     """Bytes/s received and sent by all brokers together; None unless they are known at every look.
 
-    A connection that began inside a span counts from its beginning; the traffic of one that ended inside is not known.
+    A connection that began inside a span counts from its beginning; traffic of connections that ended is not known.
     """
     received = sent = 0.0
     for before, after in spans:
@@ -347,33 +347,33 @@ def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, f
 
 def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...]]:
     """Cores of each broker from one look to the next; the first opens the window, the last closes it."""
-    found: dict[str, tuple[tuple[float, float], ...]] = {}
+    cores: dict[str, tuple[tuple[float, float], ...]] = {}
     for broker, opened in looks[0].items():
         seen = [(usage.at - opened.at, usage.cpu_s) for look in looks if (usage := look.get(broker))]
         apart = [seen[0]]
         for at, cpu_s in seen[1:-1]:
             if min(at - apart[-1][0], seen[-1][0] - at) >= LEAST_APART_S:
                 apart.append((at, cpu_s))
-        found[str(broker)] = _steps([[*apart, seen[-1]]])
-    return found
+        cores[str(broker)] = _steps([[*apart, seen[-1]]])
+    return cores
 
 
 def of_scrapes(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
     """The same from each broker's scraped counters, those of one broker added up."""
-    moved = {b: [[(at - opens, value) for at, value in pairs] for pairs in every] for b, every in series.items()}
-    return {str(broker): _steps(every) for broker, every in moved.items()}
+    moved = {b: [[(at - opens, value) for at, value in pairs] for pairs in counters] for b, counters in series.items()}
+    return {str(broker): _steps(counters) for broker, counters in moved.items()}
 
 
 def of_gauges(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
     """The same from values that are cores already."""
     return {
-        str(broker): _added((at - opens, value) for pairs in every for at, value in pairs)
-        for broker, every in series.items()
+        str(broker): _added((at - opens, value) for pairs in gauges for at, value in pairs)
+        for broker, gauges in series.items()
     }
 
 
-def _steps(every: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
-    parts = [part for pairs in every for part in pairwise(pairs) if part[1][0] > part[0][0]]
+def _steps(counters: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
+    parts = [part for pairs in counters for part in pairwise(pairs) if part[1][0] > part[0][0]]
     return _added((later[0], increase((earlier, later)) / (later[0] - earlier[0])) for earlier, later in parts)
 
 

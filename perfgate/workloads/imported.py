@@ -12,9 +12,9 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.sizes import LEAST_BYTES, Sizes, read_sizes
 
 MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
-"""Of a payload's text: what gzip hardly makes smaller is random bytes here."""
+"""Bounds on the ratio of a payload's text: one that gzip hardly makes smaller is random bytes here."""
 LEAST_RECORD_BYTES = 10
-"""A record tells its sender and its number."""
+"""A record holds its sender and its number."""
 MOST_PRODUCERS, MOST_MEMBERS = 16, 4
 """Producers, and consumers of a group, that are made at most: each is a client with threads of its own, a member of a
 group has a process of its own too, and files state thousands."""
@@ -22,10 +22,10 @@ group has a process of its own too, and files state thousands."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A workload file as a scenario. `title` and `driver`: what its tool calls the workload and the system.
+    """A workload file as a scenario. `title` and `driver`: its tool's names of the workload and the system.
 
-    `window_s` and `warmup_s`: how long the file wants it measured, and warmed up before. `notes`: a line for each thing
-    that is not as the file has it.
+    `window_s` and `warmup_s`: the file's durations of measurement and warm-up. `notes`: a line for each value that is
+    not carried over as it is.
     """
 
     tool: str
@@ -50,10 +50,10 @@ FromJava = Callable[[Mapping[str, str]], OfJava]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dictionary:
-    """What the rooms of the clients tell the parsers.
+    """Functions of the clients' packages for the parsers.
 
-    `producer`, `consumer`: translate a Java client's settings of Kafka, with its defaults. `text_ratio`: how many times
-    smaller gzip makes the text that comes nearest to a ratio, in records of so many bytes.
+    `producer`, `consumer`: translate a Java client's settings of Kafka, with its defaults. `text_ratio`: the gzip ratio
+    of the text that comes nearest to a ratio, in records of a number of bytes.
     """
 
     producer: FromJava
@@ -62,26 +62,26 @@ class Dictionary:
 
 
 def name_of(prefix: str, stem: str) -> str:
-    """Return the family's and the scenario's name: the tool's prefix and the file's name, as scenario names are."""
+    """Name of the family and the scenario: the tool's prefix and the file's name, in the form of scenario names."""
     return f"{prefix}-{re.sub(r'[^a-z0-9]+', '-', stem.lower()).strip('-') or 'workload'}"
 
 
 def topics_of(topic: TopicSpec, topics: int, system: System) -> TopicSpec:
-    """Return so many topics like this one; on Pulsar, which has one here, one with the partitions of all of them."""
+    """This number of topics like `topic`; on Pulsar, which has one here, one with the partitions of all of them."""
     if system != "kafka":
         return replace(topic, partitions=topics * topic.partitions)
     return replace(topic, count=min(topics, MOST_TOPICS))
 
 
-def told_topics(key: str, topics: int, topic: TopicSpec) -> Iterator[str]:
-    """Yield a line where there are other topics than a file states."""
+def topic_notes(key: str, topics: int, topic: TopicSpec) -> Iterator[str]:
+    """Yield a line where the topics are not those that a file states."""
     if topics != topic.count:
         made = "one topic has" if topic.count == 1 else f"{topic.count:,} of them are made, with"
         yield f"{key}: {topics:,}: {made} {topic.in_all:,} partitions in all"
 
 
 def sized(record_bytes: int, key: str, where: str) -> int:
-    """Return the bytes of a record, if they are enough. Raises ConfigurationError that names the file's key."""
+    """The bytes of a record, if they are enough. Raises ConfigurationError that names the file's key."""
     if record_bytes < LEAST_RECORD_BYTES:
         raise ConfigurationError(
             f"{where}: {key}: records of {record_bytes} bytes: one needs {LEAST_RECORD_BYTES} at least, for its sender "
@@ -91,7 +91,7 @@ def sized(record_bytes: int, key: str, where: str) -> int:
 
 
 def sizes_of(weighted: Iterable[tuple[int, float]], key: str, where: str) -> Sizes:
-    """Return sizes, in bytes, with their weights; each is as large as a record of several sizes is at least.
+    """Sizes, in bytes, with their weights; each is at least the smallest that records of several sizes have.
 
     Raises ConfigurationError that names the file's key.
     """
@@ -107,14 +107,14 @@ def sizes_of(weighted: Iterable[tuple[int, float]], key: str, where: str) -> Siz
 
 
 def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float], float]) -> Payload:
-    """Return the payload that gzip makes about `ratio` times smaller."""
+    """The payload that gzip makes about `ratio` times smaller."""
     nearest = min(text_ratio(record_bytes, min(ratio, MOST_TEXT_RATIO)), MOST_TEXT_RATIO)
     return Payload(kind="text", ratio=round(nearest, 2)) if min(nearest, ratio) >= LEAST_TEXT_RATIO else Payload()
 
 
 def members_of(stated: int, partitions: int) -> int:
-    """Return how many members a group has where a file states so many: no more than a topic has partitions.
+    """Number of a group's members where a file states `stated`: no more than a topic has partitions.
 
-    The range assignor deals each topic's out anew, from the first member on: others would have none of any topic.
+    The range assignor deals out each topic's partitions from the first member on: others would have none of any topic.
     """
     return max(1, min(stated, MOST_MEMBERS, partitions))

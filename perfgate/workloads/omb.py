@@ -34,18 +34,18 @@ from perfgate.workloads.imported import (
     payload_of,
     sized,
     sizes_of,
-    told_topics,
+    topic_notes,
     topics_of,
 )
 from perfgate.workloads.omb_drivers import Driver
 
 TOOL = "OpenMessaging Benchmark"
 KEYS = 10_000
-"""So many keys of 10 characters the benchmark makes, whichever distributor picks them."""
+"""Number of keys, of 10 characters, that the benchmark makes, whichever distributor picks them."""
 MOST_RATE = 100_000
 """Records/s up to which the knee is searched; --set load.rate states another bound."""
 LEAST_AWAY_S, MOST_AWAY_S = 15, 60
-"""How long consumers stay away for a backlog, unless the file's own size is asked for."""
+"""Bounds on the time that consumers stay away for a backlog, unless the file's own size is asked for."""
 GIB = 1 << 30
 FORKS = {
     "producerStartRate": "the knee is searched from a hundredth of its bound",
@@ -91,15 +91,15 @@ class _File:
 def workload_of(
     document: Mapping[str, Any], stem: str, where: str, driver: Driver, words: Dictionary, *, durations: bool
 ) -> Workload:
-    """Return the workload of this file with this driver; `durations`: its backlog is to be of the size that it states.
+    """The workload of this file with this driver; `durations`: its backlog is to be of the size that it states.
 
     `stem`: the file's name. Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
     """
     known = {key: value for key, value in document.items() if key not in FORKS}
     file = structured(_File, known, f"{where}:")
-    made = _Made(file, driver, words, where, durations=durations)
+    built = _Built(file, driver, words, where, durations=durations)
     name = name_of("omb", stem)
-    scenario = made.scenario(name)
+    scenario = built.scenario(name)
     return Workload(
         tool=TOOL,
         title=file.name or stem,
@@ -107,13 +107,13 @@ def workload_of(
         scenario=scenario,
         window_s=60.0 * file.testDurationMinutes,
         warmup_s=60.0 * file.warmupDurationMinutes,
-        notes=(*made.notes(scenario), *(f"{key}: {FORKS[key]}" for key in document if key in FORKS), *driver.notes),
+        notes=(*built.notes(scenario), *(f"{key}: {FORKS[key]}" for key in document if key in FORKS), *driver.notes),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """What is made of a file's values with a driver."""
+class _Built:
+    """The scenario of a file with a driver, by its parts."""
 
     file: _File
     driver: Driver
@@ -150,8 +150,8 @@ class _Made:
 
     @property
     def topic(self) -> TopicSpec:
-        one = replace(self.driver.topic, partitions=self.file.partitionsPerTopic)
-        return topics_of(one, self.file.topics, self.driver.cluster.system)
+        topic = replace(self.driver.topic, partitions=self.file.partitionsPerTopic)
+        return topics_of(topic, self.file.topics, self.driver.cluster.system)
 
     @property
     def record_bytes(self) -> int:
@@ -160,7 +160,7 @@ class _Made:
 
     @property
     def sizes(self) -> Sizes | None:
-        """Of a distribution, the middle of each range with its weight, as the benchmark has it."""
+        """The middle of each range of a distribution, with its weight, as the benchmark has it."""
         stated = self.file.messageSizeDistribution
         return sizes_of(self._middles(), "messageSizeDistribution", self.where) if stated else None
 
@@ -183,7 +183,7 @@ class _Made:
 
     @property
     def payload(self) -> Payload:
-        """Random bytes, unless they are compressed: then text that gets as much smaller as the file's records do."""
+        """Random bytes, unless they are compressed: then text of the compression ratio of the file's records."""
         file = self.file
         if not self.driver.compresses or self.sizes:
             return Payload()
@@ -208,7 +208,7 @@ class _Made:
 
     @property
     def whole_s(self) -> float:
-        """How long it takes to build the backlog that the file states: it counts what each subscription has unread."""
+        """Time in s to build the backlog that the file states: the sum of the subscriptions' unread records."""
         per_s = self.file.producerRate * self.record_bytes * self.file.subscriptionsPerTopic
         return self.file.consumerBacklogSizeGB * GIB / per_s
 
@@ -217,17 +217,17 @@ class _Made:
         return max(LEAST_AWAY_S, self.whole_s if self.durations else min(self.whole_s, MOST_AWAY_S))
 
     def notes(self, scenario: Scenario) -> Iterator[str]:
-        """Yield a line for each value that is not carried over, or otherwise than the benchmark has it."""
+        """Yield a line for each value that is not carried over, or not as the benchmark has it."""
         file = self.file
         producers = file.topics * file.producersPerTopic
-        yield from told_topics("topics", file.topics, scenario.topic)
+        yield from topic_notes("topics", file.topics, scenario.topic)
         if not file.producerRate:
             yield f"producerRate: 0: the knee is searched up to {MOST_RATE:,}/s (--set load.rate=N: another bound)"
         if scenario.threads != producers:
             yield f"producersPerTopic: of {producers:,} producers {scenario.threads} are made, which share the rate"
         if scenario.consumers and scenario.consumers.processes != self.readers:
-            made = scenario.consumers.processes
-            yield f"consumerPerSubscription: of {self.readers:,} consumers a group {made} are made, which share it"
+            processes = scenario.consumers.processes
+            yield f"consumerPerSubscription: of {self.readers:,} consumers a group {processes} are made, which share it"
         if scenario.sizes and any(middle < LEAST_BYTES for middle, _ in self._middles()):
             yield f"messageSizeDistribution: records of less than {LEAST_BYTES} bytes have as many"
         if scenario.sizes and self.driver.compresses:

@@ -52,7 +52,7 @@ PULSAR: Mapping[str, str] = {
     "producer.producerRate": "of a fork of the benchmark: the workload's rate holds",
     "consumer.subscriptionMode": "subscriptions are durable",
 }
-"""The same of one for Pulsar."""
+"""The same for Pulsar."""
 TAKEN = (
     "client.topicType",
     "client.persistence.ensembleSize",
@@ -72,9 +72,9 @@ TAKEN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Driver:
-    """A driver file: what its system, its clients and each topic of a workload are; `topic` has one partition.
+    """A driver file: its system, its clients, and the topics of a workload; `topic` has one partition.
 
-    `compresses`: whether batches are compressed, so that it matters what fills a record.
+    `compresses`: whether batches are compressed, so that the bytes of a record matter.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Driver:
 
 
 def driver_of(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver:
-    """Return the driver of this file. Raises ConfigurationError, beginning with `where`, naming key and legal ones."""
+    """The driver of this file. Raises ConfigurationError, beginning with `where`, naming key and legal ones."""
     named = str(document.get("driverClass"))
     if named not in CLASSES:
         raise ConfigurationError(
@@ -98,7 +98,7 @@ def driver_of(document: Mapping[str, Any], where: str, words: Dictionary) -> Dri
 
 
 def plain_kafka(words: Dictionary) -> Driver:
-    """Return what holds without a driver file: three replicas, and the Java client's defaults."""
+    """The driver of a workload without a driver file: three replicas, and the Java client's defaults."""
     return _kafka({"replicationFactor": 3}, "", words)
 
 
@@ -136,10 +136,10 @@ def _kafka(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver
 
 
 def _by_reason(untaken: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for name, why in untaken.items():
-        found.setdefault(why, []).append(name)
-    return found
+        by_reason.setdefault(why, []).append(name)
+    return by_reason
 
 
 def _properties(value: object, where: str) -> dict[str, str]:

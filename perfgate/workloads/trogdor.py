@@ -23,7 +23,7 @@ from perfgate.workloads.imported import (
     payload_of,
     sized,
     sizes_of,
-    told_topics,
+    topic_notes,
     topics_of,
 )
 
@@ -33,7 +33,7 @@ PRODUCE, ROUND_TRIP = f"{ROOM}ProduceBenchSpec", f"{ROOM}RoundTripWorkloadSpec"
 CLASSES = (PRODUCE, ROUND_TRIP)
 ROUND_TRIP_PRODUCER = {"acks": "all", "batch.size": "16384", "buffer.memory": "65536", "request.timeout.ms": "105000"}
 ROUND_TRIP_CONSUMER = {"max.poll.interval.ms": "100000", "request.timeout.ms": "105000"}
-"""What RoundTrip itself sets of its clients."""
+"""Settings that RoundTrip itself gives its clients."""
 VALUE_OF_PRODUCE: Mapping[str, Any] = {"type": "constant", "size": 512}
 VALUE_OF_ROUND_TRIP: Mapping[str, Any] = {"type": "uniformRandom", "size": 32, "padding": 10}
 RANDOM = ("uniformRandom", "timestampRandom", "gaussianTimestampRandom")
@@ -56,7 +56,7 @@ class _Partitions:
 
 @strict
 class _Common:
-    """What both kinds state. `class` stands apart: it is a word of Python."""
+    """Keys of both kinds. `class` stands apart: it is a word of Python."""
 
     startMs: Count = 0
     durationMs: Count = 0
@@ -98,7 +98,7 @@ class _Components:
 
 
 def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dictionary) -> Workload:
-    """Return the workload of this specification; `stem`: the file's name.
+    """The workload of this specification; `stem`: the file's name.
 
     Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
     """
@@ -163,12 +163,12 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
     counts = {name: _count(name) for name in stated}
     kinds = {
         TopicSpec(
-            partitions=len(one.partitionAssignments) or max(1, one.numPartitions),
-            replication_factor=max(map(len, one.partitionAssignments.values()), default=0)
-            or (one.replicationFactor if one.replicationFactor > 0 else DEFAULT_REPLICAS),
-            config=settings(one.configs),
+            partitions=len(partitions.partitionAssignments) or max(1, partitions.numPartitions),
+            replication_factor=max(map(len, partitions.partitionAssignments.values()), default=0)
+            or (partitions.replicationFactor if partitions.replicationFactor > 0 else DEFAULT_REPLICAS),
+            config=settings(partitions.configs),
         )
-        for one in stated.values()
+        for partitions in stated.values()
     }
     if len(kinds) > 1:
         raise ConfigurationError(f"{where}: activeTopics differ among themselves: a scenario's topics are all alike")
@@ -178,7 +178,7 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
 
 
 def _count(name: str) -> int:
-    """Return how many topics a name with ranges stands for: three of foo[1-3]."""
+    """Number of topics that a name with ranges stands for: three of foo[1-3]."""
     count = 1
     for low, high in RANGE.findall(name):
         count *= max(1, int(high) - int(low) + 1)
@@ -186,14 +186,14 @@ def _count(name: str) -> int:
 
 
 def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, float]]:
-    """Return the sizes of values: bytes, how many of them are random, and the share of records that have them."""
+    """Sizes of values: bytes, the number of them that are random, and the share of records that have them."""
     kind = generator.get("type")
     if kind == "randomComponent":
         parts = structured(_Components, {"components": generator.get("components")}, f"{where}: valueGenerator:")
         return [
-            (size, random, share * one.percent / 100)
-            for one in parts.components
-            for size, random, share in _sizes(one.component, where)
+            (size, random, share * part.percent / 100)
+            for part in parts.components
+            for size, random, share in _sizes(part.component, where)
         ]
     size = generator.get("messageSizeAverage" if str(kind).startswith("gaussian") else "size")
     if kind not in SIZED or not isinstance(size, int) or size < 1:
@@ -208,9 +208,9 @@ def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, flo
 
 
 def _deviations(generator: Mapping[str, Any]) -> Iterator[str]:
-    """Yield by how many bytes sizes of values deviate from their mean, as each generator that has it states it."""
-    for one in generator.get("components", ()):
-        yield from _deviations(one.get("component", {}))
+    """Yield the deviation of sizes of values from their mean, in the words of each generator that states it."""
+    for part in generator.get("components", ()):
+        yield from _deviations(part.get("component", {}))
     if deviation := generator.get("messageSizeDeviation"):
         yield f"messageSizeDeviation {deviation} of {generator.get('messageSizeAverage')} B"
 
@@ -220,7 +220,7 @@ def _keyed(spec: _Produce) -> bool:
 
 
 def _transaction_ms(spec: _Produce | None, where: str) -> float:
-    """Return how long a transaction is open at the stated rate; 0: there are none."""
+    """Time in ms for which a transaction is open at the stated rate; 0: there are none."""
     if spec is None or not spec.transactionGenerator:
         return 0.0
     stated = spec.transactionGenerator
@@ -237,13 +237,13 @@ def _transaction_ms(spec: _Produce | None, where: str) -> float:
 
 
 def _notes(spec: _Common, topics: int, scenario: Scenario, producer: OfJava, consumer: OfJava | None) -> Iterator[str]:
-    """Yield a line for each value that is not carried over, or otherwise than Trogdor has it."""
-    yield from told_topics("activeTopics", topics, scenario.topic)
+    """Yield a line for each value that is not carried over, or not as Trogdor has it."""
+    yield from topic_notes("activeTopics", topics, scenario.topic)
     if stated := [key for key in TARGETS if getattr(spec, key, None)]:
         yield f"{', '.join(stated)}: the run's target says where the brokers are and how clients log in"
     if spec.maxMessages:
         yield f"maxMessages: {spec.maxMessages:,}: a window of {spec.maxMessages / spec.targetMessagesPerSec:g} s"
-    if any(one.partitionAssignments for one in spec.activeTopics.values()):
+    if any(partitions.partitionAssignments for partitions in spec.activeTopics.values()):
         yield "activeTopics.partitionAssignments: the cluster chooses where replicas lie"
     if scenario.sizes:
         yield f"valueGenerator: records of several sizes are random bytes, {LEAST_BYTES} at least"

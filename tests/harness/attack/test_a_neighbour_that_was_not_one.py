@@ -28,7 +28,7 @@ SOUND: Mapping[str, Any] = {
     "pushback_s": 1.0,
 }
 OWN = Load(kind="capped", rate=5_000.0)
-SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", untold="")
+SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", why_missing="")
 
 
 def judged(result: LoadResult, after: list[int], *, limited: bool = False) -> tuple[Measurement, str, Verdict]:

@@ -12,7 +12,7 @@ from tests.harness.live_load import row
 
 TOPICS = TopicSpec(partitions=2, replication_factor=1, count=3)
 WHOLE = [100, 100, 100, 100, 100, 100]
-SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", untold="")
+SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", why_missing="")
 
 
 @pytest.mark.parametrize(

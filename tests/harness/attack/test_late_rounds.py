@@ -13,7 +13,7 @@ from tests.harness.build import histogram, load_result, scenario, sent
 from tests.harness.build.benches import Cluster, bench_of
 from tests.harness.live_load import row
 
-SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", untold="")
+SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", why_missing="")
 PACED = row(scenario(), load=Load(kind="paced", rate=1000.0))
 LATE = sent(
     attempted=2000,

@@ -310,7 +310,7 @@ class Sampler:
     cluster: Cluster
     gives: Sequence[str] = ("broker_cpu_cores.sum", "broker_cpu_us_per_record")
     unavailable: str = ""
-    untold: str = "nothing else is told"
+    why_missing: str = "nothing else is told"
 
     def __post_init__(self) -> None:
         self._edges: list[float] = []

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.catalogue.pulsar_failover import ROWS
+from perfgate.catalogue.pulsar_failover import SCENARIOS
 from perfgate.faults.kill_broker import FIRST_WAIT_S, LESS_AT_RANDOM, LONGEST_WAIT_S, next_look_s
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.model import FaultScenario
 
 
 def scenario(name: str) -> FaultScenario:
-    (found,) = [one for one in ROWS if one.name == name]
+    (found,) = [one for one in SCENARIOS if one.name == name]
     assert isinstance(found, FaultScenario)
     return found
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.catalogue.pulsar_failover import ROWS
+from perfgate.catalogue.pulsar_failover import SCENARIOS
 from perfgate.judge.faults.expectation import expected_outage, had_no_effect
 from perfgate.model import Fault, FaultScenario, settings
 
-BY_NAME = {row.name: row for row in ROWS}
+BY_NAME = {row.name: row for row in SCENARIOS}
 
 
 def held(kind: str, seconds: float, **broker: int) -> FaultScenario:
-    row = next(row for row in ROWS if row.fault.kind == kind)
+    row = next(row for row in SCENARIOS if row.fault.kind == kind)
     return replace(
         row,
         fault=Fault(kind=kind, hold_s=seconds),

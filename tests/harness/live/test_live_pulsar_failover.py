@@ -22,10 +22,10 @@ from pathlib import Path
 import perfgate.faults
 from perfgate.model import Fault, TopicSpec
 from perfgate.model.catalogue import Family
-from perfgate.catalogue.pulsar_failover import ROWS
+from perfgate.catalogue.pulsar_failover import SCENARIOS
 
 perfgate.faults.__path__.append(str(Path(__file__).parent / "faults"))
-base = next(row for row in ROWS if row.name == "kill-bookie-defaults")
+base = next(row for row in SCENARIOS if row.name == "kill-bookie-defaults")
 ONE_COPY = replace(
     base,
     name="one-copy-lost",

@@ -39,7 +39,7 @@ class Cluster:
         self.engine = SimpleNamespace(take_turns=self.take_turns)
 
     def new_sampler(self) -> CounterSampler:
-        return CounterSampler(self.read, [1], untold="")
+        return CounterSampler(self.read, [1], why_missing="")
 
     def read(self) -> dict[int, Usage]:
         now = self._clock.now

@@ -76,7 +76,7 @@ def test_sends_that_fail_at_the_very_end_stop_the_run_too(how: str, loses: int) 
 
     cluster = limited(math.inf)
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
-    sampler = MagicMock(unavailable="", untold="", gives=())
+    sampler = MagicMock(unavailable="", why_missing="", gives=())
     sampler.metrics.return_value = sampler.over_time.return_value = {}
     bench = bench_of(cluster, say, sampler, Failing())
     bench.topics = MagicMock()
@@ -171,7 +171,7 @@ class Sampling:
 
     told: dict[str, float]
     gives: tuple[str, ...] = ()
-    unavailable = untold = ""
+    unavailable = why_missing = ""
 
     def metrics(self, _rate: float, _windows: Sequence[int]) -> dict[str, float]:
         return self.told

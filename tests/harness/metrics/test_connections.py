@@ -10,7 +10,7 @@ import pytest
 from perfgate.metrics.process import process_sampler, traffic_of
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.samplers import Samplers
-from perfgate.metrics.usage import CounterSampler, Usage, not_told
+from perfgate.metrics.usage import CounterSampler, Usage, missing_figures
 from perfgate.model import MIB
 from tests.harness.build.prometheus import scraping
 
@@ -79,7 +79,7 @@ def test_the_traffic_of_a_process_is_among_its_metrics_and_no_other_ones() -> No
     # What the kernel has acknowledged for us a moment after we read it may not have come back yet.
     assert 3.0 <= metrics["broker_network_out_mib_per_s"] * seconds <= 4.001
     assert metrics["broker_network_in_mib_per_s"] * seconds * MIB == pytest.approx(1.0)
-    assert not_told(metrics, sampler) == {}
+    assert missing_figures(metrics, sampler) == {}
 
 
 def looks(at: float, traffic: dict[int, tuple[int, int]] | None) -> dict[int, Usage]:
@@ -90,7 +90,7 @@ def test_connections_that_begin_count_and_those_that_end_take_nothing_away() -> 
     told = iter(
         [looks(0.0, {7: (MIB, 0), 8: (9 * MIB, 9 * MIB)}), looks(2.0, {7: (3 * MIB, MIB), 9: (2 * MIB, 3 * MIB)})]
     )
-    sampler = CounterSampler(lambda: next(told), [1], untold="-")
+    sampler = CounterSampler(lambda: next(told), [1], why_missing="-")
     sampler.edge()
     sampler.edge()
     metrics = sampler.metrics(1024.0, [-1])
@@ -102,21 +102,21 @@ def test_connections_that_begin_count_and_those_that_end_take_nothing_away() -> 
 @pytest.mark.parametrize("blind", [0, 1])
 def test_traffic_that_one_look_does_not_tell_is_unavailable_and_not_0(blind: int) -> None:
     told = iter([looks(float(n), None if n == blind else {7: (n, n)}) for n in range(2)])
-    sampler = Samplers([CounterSampler(lambda: next(told), [1], untold="no counters")])
+    sampler = Samplers([CounterSampler(lambda: next(told), [1], why_missing="no counters")])
     sampler.edge()
     sampler.edge()
     metrics = sampler.metrics(1.0, [-1])
     assert not [name for name in metrics if "network" in name]
-    assert not_told(metrics, sampler) == {"network": "no counters"}
+    assert missing_figures(metrics, sampler) == {"network": "no counters"}
 
 
 def test_what_a_prometheus_does_not_tell_has_its_reason() -> None:
     asked = Samplers([PrometheusSampler(scraping(), {})])
-    found = not_told({"broker_cpu_cores.sum": 1.0, "network_in_mib_per_s": 0.0}, asked)
-    assert found == {"memory": PrometheusSampler.untold, "disk": PrometheusSampler.untold}
+    found = missing_figures({"broker_cpu_cores.sum": 1.0, "network_in_mib_per_s": 0.0}, asked)
+    assert found == {"memory": PrometheusSampler.why_missing, "disk": PrometheusSampler.untold}
     asked.unavailable = "2 scrapes in a window of 3 s"
-    found = not_told({}, asked)
+    found = missing_figures({}, asked)
     assert found["CPU"] == "2 scrapes in a window of 3 s"
-    assert found["memory"] == PrometheusSampler.untold, "longer windows would not tell it either"
+    assert found["memory"] == PrometheusSampler.why_missing, "longer windows would not tell it either"
     nobody = Samplers((), "no [prometheus]")
-    assert not_told({}, nobody) == dict.fromkeys(("CPU", "memory", "disk", "network"), "no [prometheus]")
+    assert missing_figures({}, nobody) == dict.fromkeys(("CPU", "memory", "disk", "network"), "no [prometheus]")

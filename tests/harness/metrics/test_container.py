@@ -99,17 +99,19 @@ def test_a_source_that_is_late_is_unavailable_and_says_so() -> None:
         return {1: Usage(at=time.monotonic() + 1, cpu_s=0, rss_bytes=0, written_bytes=0)}
 
     # On a busy machine 0.1 to 0.2 s went by before the kernel was asked, and a third of the turns had no CPU.
-    here = CounterSampler(lambda: {1: replace(late()[1], at=next(clock), cpu_s=1.0)}, [1], untold="")
+    here = CounterSampler(lambda: {1: replace(late()[1], at=next(clock), cpu_s=1.0)}, [1], why_missing="")
     here.edge()
     here.edge()
     assert here.metrics(1.0, [0])["broker_cpu_cores.sum"] == 0.0
     assert not here.unavailable
-    sampler = CounterSampler(late, [1], untold="", elsewhere=True)
+    sampler = CounterSampler(late, [1], why_missing="", elsewhere=True)
     sampler.edge()
     sampler.edge()
     assert sampler.metrics(1.0, [0]) == {}
     assert sampler.unavailable.startswith("counters were read 1.0 s after an edge of a window")
-    asked_late = CounterSampler(lambda: {1: replace(late()[1], at=time.monotonic())}, [1], untold="", elsewhere=True)
+    asked_late = CounterSampler(
+        lambda: {1: replace(late()[1], at=time.monotonic())}, [1], why_missing="", elsewhere=True
+    )
     asked_late.edge(time.monotonic() - 2)
     asked_late.edge(time.monotonic() - 1)
     assert asked_late.metrics(1.0, [0]) == {}
@@ -135,7 +137,7 @@ def told(asked: float, read: float, off_s: float) -> Usage:
 )
 def test_an_engines_clock_that_is_off_hides_no_late_counters(off_s: float, late_s: float, cores: float | None) -> None:
     """Two cores in a window and nothing after it: read a second late by a clock a second behind they were 1.3."""
-    sampler = CounterSampler(dict, [1], untold="", elsewhere=True)
+    sampler = CounterSampler(dict, [1], why_missing="", elsewhere=True)
     for edge in (0.0, WINDOW_S):
         sampler._edges_at.append(edge)
         sampler._looks.append({1: told(edge, edge + late_s, off_s)})

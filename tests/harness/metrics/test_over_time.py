@@ -51,7 +51,7 @@ def test_between_two_windows_nobody_looks(clock: Clock) -> None:
         asked.append(clock.now)
         return {1: usage(clock.now, clock.now / 2)}
 
-    sampler = CounterSampler(read, [1], untold="-")
+    sampler = CounterSampler(read, [1], why_missing="-")
     sampler.glance()
     sampler.edge()
     for clock.now in (0.4, 1.0, 1.4, 2.1, 3.0):
@@ -76,7 +76,7 @@ def test_a_look_that_takes_long_is_no_glance(clock: Clock) -> None:
         clock.now += 1.0
         return {1: usage(clock.now, clock.now / 2)}
 
-    sampler = CounterSampler(read, [1], untold="-", elsewhere=True)
+    sampler = CounterSampler(read, [1], why_missing="-", elsewhere=True)
     sampler.edge()
     clock.now = 9.5
     sampler.glance()

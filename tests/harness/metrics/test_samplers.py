@@ -18,7 +18,7 @@ class Told:
     """A sampler that tells what it was given to tell."""
 
     read: Callable[[], Looks] | None = None
-    untold = ""
+    why_missing = ""
 
     def __init__(self, metrics: Mapping[str, float], gives: Sequence[str] = (), unavailable: str = "") -> None:
         self.gives, self.unavailable, self._metrics, self.edges = gives or tuple(metrics), unavailable, metrics, 0

@@ -20,7 +20,7 @@ def usage(at: float, cpu_s: float = 0.0, rss: float = 1.0, written: float | None
 def sampled(*looks: Looks, elsewhere: bool = False, edges: Sequence[float] = ()) -> CounterSampler:
     """Return a sampler that has read these looks, one at each edge (at the moments `edges`)."""
     told = iter(looks)
-    sampler = CounterSampler(lambda: next(told), looks[0], untold="-", elsewhere=elsewhere)
+    sampler = CounterSampler(lambda: next(told), looks[0], why_missing="-", elsewhere=elsewhere)
     for at in range(len(looks)):
         sampler.edge(edges[at] if edges else None)
     return sampler
@@ -76,7 +76,7 @@ def test_a_cost_of_no_record_is_none() -> None:
 def test_a_broker_that_is_gone_at_an_edge_is_an_error_that_names_it() -> None:
     told = iter([{2: usage(0.0)}])
     with pytest.raises(TargetError, match="broker 1 was gone"):
-        CounterSampler(lambda: next(told), [1, 2], untold="-").edge()
+        CounterSampler(lambda: next(told), [1, 2], why_missing="-").edge()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_roles_are_reported_beside_the_sum_of_all_nodes() -> None:
     )
     roles = {1: "brokers", 2: "brokers", 11: "bookies", 21: "metadata"}
     told = iter(looks)
-    sampler = CounterSampler(lambda: next(told), looks[0], untold="-", role_of=roles.__getitem__)
+    sampler = CounterSampler(lambda: next(told), looks[0], why_missing="-", role_of=roles.__getitem__)
     sampler.edge()
     sampler.edge()
     metrics = sampler.metrics(1000.0, [0])

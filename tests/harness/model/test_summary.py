@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.catalogue.failover import ROWS
+from perfgate.catalogue.failover import SCENARIOS
 from perfgate.model.summary import centre, metric_value
 from tests.harness.build import measurement
 
@@ -51,4 +51,4 @@ def test_three_slow_rounds_of_seven_show_where_the_median_hides_them() -> None:
 def test_a_metric_of_faults_is_their_median() -> None:
     plain = measurement([10.0, 10.0, 40.0])
     assert metric_value(plain, "records_per_s") == 17.5
-    assert metric_value(replace(plain, scenario=ROWS[0]), "records_per_s") == 10
+    assert metric_value(replace(plain, scenario=SCENARIOS[0]), "records_per_s") == 10
