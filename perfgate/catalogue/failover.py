@@ -37,7 +37,7 @@ ALONG = Consumers(membership="assigned")
 
 
 def group(**config: object) -> Consumers:
-    """A group of three members that learns of a dead one after 6 s."""
+    """A group of three members that learns of a dead member after 6 s."""
     return Consumers(
         membership="group", processes=3, config=settings({name.replace("_", "."): v for name, v in config.items()})
     )

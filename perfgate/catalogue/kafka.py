@@ -58,7 +58,7 @@ def of_sizes(sizes: str) -> dict[str, object]:
 
 HOURS = [260, 220, 200, 200, 210, 260, 380, 560, 780, 920, 980, 940, 860]
 HOURS += [840, 820, 800, 800, 840, 920, 1000, 960, 760, 520, 340, 260]
-"""Records/s at each hour of a day, the last one that of the next day."""
+"""Records/s at each hour of a day, the last that of the next day."""
 DAY = "/".join(f"{2 * hour}={rate}" for hour, rate in enumerate(HOURS))
 
 

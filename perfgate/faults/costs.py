@@ -9,7 +9,7 @@ MOVED_S, UNMOVED_S = 3.0, 1.0
 longest on brokers that had just started), and 0.1 to 0.6 s."""
 REQUESTS = 10
 """Added: this many requests at the p99 before the fault, for one refused, metadata asked for again and again, the
-record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
+record sent again. On a quiet machine these take 0.3 s; a slow machine is no fault of the brokers."""
 SLOW_S = 0.2
 """A p99 beyond that before the fault may be the brokers' own doing: an outage explained by it alone is in doubt."""
 FIND_S = 5.0

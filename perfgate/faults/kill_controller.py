@@ -15,6 +15,6 @@ FAULT = FaultKind(
     name="kill-controller",
     act=_act,
     sending=unmoved,
-    commands=None,  # no source says which one is active
+    commands=None,  # no source names the active one
     elects_controller=True,
 )

@@ -1,4 +1,4 @@
-"""member-join: one more member joins the consumer group, and takes its share of the partitions."""
+"""member-join: another member joins the consumer group, and takes its share of the partitions."""
 
 from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
 from perfgate.model.faults import FaultKind, Scene

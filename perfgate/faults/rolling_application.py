@@ -1,4 +1,4 @@
-"""rolling-application: each member of the consumer group closes, and another one joins in its place."""
+"""rolling-application: each member of the consumer group closes, and another joins in its place."""
 
 from perfgate.faults.costs import MEMBER_S, rebalances, shared_out, unmoved
 from perfgate.model.faults import FaultKind, Scene
@@ -17,7 +17,9 @@ FAULT = FaultKind(
     name="rolling-application",
     act=_act,
     sending=unmoved,
-    receiving=lambda scenario: shared_out(scenario, 2, scenario.fault.hold_s),  # one may come while the group is busy
+    receiving=lambda scenario: shared_out(
+        scenario, 2, scenario.fault.hold_s
+    ),  # a member may come while the group is busy
     commands=(),
     brokers_down=0,
     joins=range,

@@ -10,7 +10,7 @@ from perfgate.model.faults import LOOK_EVERY_S, FaultKind, Scene
 MOST_LOCAL = 0.5
 """Bytes that brokers may still have in their own logs, over those in the remote tier."""
 MOVED_WITHIN_S = 30.0
-"""A segment moves once it is full and the next one is written; then the brokers delete their own."""
+"""A segment moves once it is full and the next is written; then the brokers delete their own."""
 
 
 def _act(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""two-down: two of three brokers crash; with min.insync.replicas=2 there is no service until one of them is back."""
+"""two-down: two of three brokers crash; with min.insync.replicas=2 there is no service until either is back."""
 
 from perfgate.model.faults import Case, Expectation, FaultKind, Scene
 

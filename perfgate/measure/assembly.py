@@ -90,7 +90,7 @@ def unmeasured(
 ) -> Round:
     """A round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
 
-    `perhaps_late`: a busy machine may be to blame as well. `unhealthy`: it is the last one because the target was no
+    `perhaps_late`: a busy machine may be to blame as well. `unhealthy`: it is the last because the target was no
     longer healthy.
     """
     return Round(

@@ -76,7 +76,7 @@ class Means:
 
 
 class Bench:
-    """Loads one cluster."""
+    """Loads a cluster."""
 
     def __init__(self, means: Means, cluster: Cluster, run_id: str, *, warmup_factor: float = 1.0) -> None:
         """`run_id` begins the name of every topic and marks every record; the tier's warm-up is times the factor."""
@@ -95,7 +95,7 @@ class Bench:
         return self._means.sampler(self._cluster)
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
-        """The round trip of one request by link, in ms, from where the driver's clients on this link run.
+        """The round trip of a request by link, in ms, from where the driver's clients on this link run.
 
         Raises TargetError where an emulated link is not as declared.
         """

@@ -94,7 +94,7 @@ class Campaign:
         return self._earlier({scenario: scenario.families for scenario in scenarios if scenario.name in measured})
 
     def _earlier(self, families: Mapping[Scenario, Sequence[str]]) -> dict[str, Measurement]:
-        """Measurements by the interrupted run for one of the scenarios' families, by name."""
+        """Measurements by the interrupted run for any of the scenarios' families, by name."""
         keys = [(family, scenario.name) for scenario, names in families.items() for family in reversed(names)]
         return {key[1]: self.earlier[key] for key in keys if key in self.earlier}
 
@@ -136,7 +136,7 @@ class Campaign:
     def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
         """Second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
 
-        Where one is missing all of them are measured, for a relation takes both from the same cluster.
+        Where any is missing all of them are measured, for a relation takes both from the same cluster.
         """
         if AGAIN in self._failed:
             raise self._failed[AGAIN]
@@ -193,7 +193,7 @@ class Campaign:
         replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
         if setup.target.own and any(r.target_unhealthy for m in measured.values() for r in m.rounds):
             with setup.ledger.during("start"):
-                setup.target.close()  # a broker of it has ended, or its proxy: the next block gets a new one
+                setup.target.close()  # a broker of it has ended, or its proxy: the next block gets a new cluster
         elif replicated and not any(m.warming for m in measured.values()):  # brokers have compiled all that they do
             with setup.ledger.during("start"):
                 setup.target.keep_aot_cache()

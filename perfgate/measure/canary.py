@@ -52,7 +52,7 @@ def read_canary(brokers_cpu_s: Callable[[], float] = lambda: 0.0) -> CanaryReadi
         loopback_per_s=loopback,
         pressure=(_pressure_us() - pressure) / 1e6 / seconds,
         steal=(after.stolen - before.stolen) / all_s if all_s > 0 else 0.0,
-        # Each load by itself: brokers that finish something are busy in the first one only.
+        # Each load by itself: brokers that finish something are busy in the first only.
         brokers=max(
             (brokers_between_s - brokers_s) / (between - began) / cores,
             (brokers_after_s - brokers_between_s) / (ended - between) / cores,

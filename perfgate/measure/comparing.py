@@ -82,7 +82,7 @@ def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
 PAIRS_LOST = 2
-"""Pairs of clusters in a row that came to nothing: another one would fail in the same way."""
+"""Pairs of clusters in a row that came to nothing: another would fail in the same way."""
 SAME_WINDOW = 0.01
 """Windows that differ by less are of the same length."""
 
@@ -455,7 +455,7 @@ class Comparing:
             change=self.change.name,
             baseline=forms["A"],
             candidate=forms["B"],
-            method=compared.method,  # type: ignore[arg-type]  # one of the three that _begun gives
+            method=compared.method,  # type: ignore[arg-type]  # of the three that _begun gives
             rounds_per_unit=size,
             planned_units=max(compared.planned, compared.units, 1),
             orders=tuple(compared.orders),

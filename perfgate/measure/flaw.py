@@ -60,7 +60,7 @@ def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool
 
 
 def of_parts(flaw: Flaw, latencies: Sequence[str], wholly: tuple[str, ...] = (), *, by: str = "p999") -> Flaw:
-    """The flaw, where it is one of latencies, as one of these `latencies` of a part of the records too.
+    """The flaw, where it concerns latencies, extended to these `latencies` of a part of the records.
 
     Of a part that has a tenth of the records or more its p99 is delayed by no more than the p99.9 of all, of any other
     by no more than the longest: `by` which of these. `wholly`: metrics that it explains all of then.

@@ -36,7 +36,7 @@ CPU_LIMIT = 0.95
 """Share of all processors. The rest is a twentieth of one window: records wait for a processor, not for brokers."""
 QUOTA_LIMIT = 0.1
 """Share of the periods (0.1 s each by default) of a container's CPU quota in which it may have stopped generators for
-the rest of the period: buffers fill in each such pause, too short to be one that "stood still"."""
+the rest of the period: buffers fill in each such pause, too short to count as "stood still"."""
 NETWORK_LIMIT = 0.9
 """Share of an interface's speed. Its counters hold at most 98 % of what is on the wire (1,514 of 1,538 bytes), and an
 average over the window of nine tenths is the whole link for a good part of it."""
@@ -93,7 +93,7 @@ def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
 def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
     """Phases of a round with a fault whose latencies the clocks make meaningless, with the reason.
 
-    All its times are measured on the schedule of the run's clock: each is wrong by what one host's clock was off.
+    All its times are measured on the schedule of the run's clock: each is wrong by the error of a host's clock.
     """
     off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
     kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
@@ -187,7 +187,7 @@ def _held_back(host: HostReport, machine: MachineUse, window_s: float) -> list[F
 
 
 def _packets_lost(host: HostReport, machine: MachineUse, window_s: float) -> list[Flaw]:
-    """Loss in the host's network: packets found by a time-out each hold up one connection; every process has one."""
+    """Loss in the host's network: packets found by a time-out each hold up a connection; every process has one."""
     again, sent = machine.tcp_sent_again, machine.tcp_sent + machine.tcp_sent_again
     if again < FEWEST_SENT_AGAIN or again <= SENT_AGAIN_LIMIT * sent:
         return []

@@ -30,7 +30,7 @@ class Say(Protocol):
 
 
 class LoadWatch:
-    """Makes the observers of the loads on one cluster."""
+    """Makes the observers of the loads on a cluster."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, say: Say) -> None:
         self._cluster, self._ledger, self._say = cluster, ledger, say

@@ -109,7 +109,7 @@ class Compared:
 
     @property
     def unit_s(self) -> float:
-        """Average duration of the units that count, in s; 0 without one."""
+        """Average duration of the units that count, in s; 0 without any."""
         return (self.seconds - self.seconds_lost) / self.units if self.units else 0.0
 
     @property
@@ -126,7 +126,7 @@ class Compared:
         return len(self.rounds["A"]) // self.per_part
 
     def spend_repeat(self) -> bool:
-        """Use up one repeat of a part that the generator made flawed; return False where none is left."""
+        """Use up a repeat of a part that the generator made flawed; return False where none is left."""
         sound = sum(map(len, self.rounds.values())) if self.whole else self.parts_done
         if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
             return False
@@ -297,7 +297,7 @@ def _block(
 
 
 def too_short(budget_s: float, pair_s: float, needed: int) -> str:
-    """Sentence, after the first pair of clusters, on a budget that affords too few, with one that would do; or ""."""
+    """Sentence, after the first pair of clusters, on a budget that affords too few, and a sufficient one; or ""."""
     affords = budget_s / pair_s
     if affords + OVERRUN >= needed:
         return ""
@@ -311,7 +311,7 @@ def too_short(budget_s: float, pair_s: float, needed: int) -> str:
 def unhealthy_ends(comparisons: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
     """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
-    Where the brokers are `dedicated` and one side is to blame (the error's, or the one of `blamed`), it is a result of
+    Where the brokers are `dedicated` and one side is to blame (the error's, or that of `blamed`), it is a result of
     that side.
     """
     try:

@@ -18,7 +18,7 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
     """Group scenarios that run interleaved: whole families of one cluster, as many as make a round of BLOCK_ROUND_S.
 
     Two scenarios of a relation are then measured minutes apart at most. A scenario that families in several blocks are
-    compared with is measured in each of them; one with a fault once. Groups of one cluster stand together.
+    compared with is measured in each of them; a scenario with a fault once. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
     for family in dict.fromkeys(name for scenario in scenarios for name in scenario.measured_with):
@@ -157,7 +157,7 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
 
 def one_host_fewer(scenario: Scenario, hosts: int) -> Arm | None:
-    """The scenario on one fewer of its load hosts; None where :func:`nothing_to_confirm` says why.
+    """The scenario on one load host fewer; None where :func:`nothing_to_confirm` says why.
 
     The processes of the last host that makes the load are left out with it: one more host comes with its generators.
     Consumers that read along in several groups stay, on the other hosts: without one of them a group is another one.

@@ -17,7 +17,7 @@ LEAST_SHARE = 0.01
 """The first step, as a share of the highest rate that may be offered: no record waits for another at it."""
 GROWTH = 2.0
 RESOLUTION = 1.05
-"""The knee lies between a rate that met the service level and one that did not, this many times as high."""
+"""Ratio of the lowest rate that missed the service level to the knee, at most."""
 AROUND = 1.25
 """The first step of a later round lies this many times below the knee of the round before."""
 BELOW = 0.9
@@ -31,7 +31,7 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
     """The highest rate up to `most` that meets the service level, in records/s; None when the first does not.
 
     Rates double until one is missed (or, `about` a knee that is known, move by less), then the gap is bisected to
-    RESOLUTION. The rate that is left is measured once more, and BELOW of it; where one of the two is missed the same is
+    RESOLUTION. The rate that is left is measured once more, and BELOW of it; where either is missed the same is
     tried a RESOLUTION lower, then two, four and so on, down to the first rate, and last between the rate at which both
     hold and the one before: where noise makes steps miss, the knee would lie a third too low. `most` means: at least
     that.
@@ -59,7 +59,7 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
 
 
 def _bracket(meets: Meets, least: float, most: float, about: float | None) -> tuple[float, float]:
-    """A rate that met the service level and one that did not, or twice `most`."""
+    """A rate that met the service level and a higher rate that did not, or `most` twice."""
     factor = AROUND**2 if about else GROWTH
     rate = min(most, max(about / AROUND, least) if about else least * GROWTH)
     if meets(rate, "step"):
@@ -75,13 +75,13 @@ def _bracket(meets: Meets, least: float, most: float, about: float | None) -> tu
 
 
 UNLOADED_TIMES = 10.0
-"""The service level: a p99 of at most this many times the one at the first step, no record lost, and what is offered is
+"""The service level: a p99 of at most this many times that at the first step, no record lost, and what is offered is
 taken (RATE_REACHED of flaw.py)."""
 UNLOADED_STEPS = 3
 """The first step of a run's first round is measured this often, and the middle p99 of all first steps so far counts:
 that of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
 PROBE, PROBES = 2.0, 4
-"""Where the generator was the limit the rate rises by this factor, this often, until brokers miss one of themselves."""
+"""Where the generator was the limit the rate rises by this factor, this often, until brokers miss the level."""
 KNEE, UNLOADED = "knee_records_per_s", "unloaded_latency_ms.p99"
 TRIES = 3
 """A step that the generator alone made flawed is measured at most this often."""
@@ -103,7 +103,7 @@ class _Search:
     scenario: Scenario
     measure: Measure
     unloaded: list[float]
-    """The p99 in ms of the first steps so far: those of earlier rounds, then this one's."""
+    """The p99 in ms of the first steps so far: those of earlier rounds, then this round's."""
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
@@ -111,7 +111,7 @@ class _Search:
         self.slow = False  # whether the last step missed by its p99 alone
 
     def meets(self, rate: float, part: StepPart) -> bool:
-        """Measure one step; return whether it meets the service level.
+        """Measure a step; return whether it meets the service level.
 
         A step that is only too slow is measured again: a pause of the machine says nothing of the rate, and where one
         step in seven has one, a search of twenty steps would end anywhere below the knee.
@@ -131,7 +131,7 @@ class _Search:
         return self._try(rate, part) or (self.slow and self._try(rate, part))
 
     def _try(self, rate: float, part: StepPart) -> bool:
-        """Measure one step; return whether it meets the service level, and note whether only its p99 does not."""
+        """Measure a step; return whether it meets the service level, and note whether only its p99 does not."""
         scenario = replace(self.scenario, load=Load(kind="paced", rate=rate))
         for _ in range(TRIES):
             finished = self.measure(scenario, f"{part}, {rate:,.0f} records/s:")
@@ -293,7 +293,7 @@ def known_after(ramp: Round, known: Known) -> Known:
 
 
 def _first_steps(ramp: Round) -> tuple[float, ...]:
-    """The p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
+    """The p99 of the round's first steps; none where brokers were still compiling, or missed the level."""
     if ramp.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
         return ()
     first = [step for step in ramp.steps if step.part == "unloaded"]

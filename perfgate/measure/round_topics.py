@@ -30,7 +30,7 @@ LEAST_EXPECTED = 5.0
 """Expected number of records, of those that share no fate, from which a topic's own number is about normal (Cochran,
 Some methods for strengthening the common chi-squared tests, Biometrics 10, 1954)."""
 MEDIAN_CHI2 = 0.4549
-"""Median of a chi-squared variable with one degree of freedom: what the square of a normal one has."""
+"""Median of a chi-squared variable with one degree of freedom: that of the square of a normal variable."""
 OF_A_MEDIAN = 0.37
 """A median of squares is worth this share of them as their mean is (Rousseeuw and Croux, Alternatives to the median
 absolute deviation, JASA 88, 1993)."""
@@ -55,7 +55,7 @@ class RoundTopics:
     def fresh(
         self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None, *, keep: bool = False
     ) -> Iterator[str]:
-        """Topics for the length of one round; with `keep` they stay when all went well. Raises TopicRefusedError.
+        """Topics for the length of a round; with `keep` they stay when all went well. Raises TopicRefusedError.
 
         On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
         """

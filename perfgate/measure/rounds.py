@@ -30,7 +30,7 @@ third round either."""
 def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
     """Whether nothing can be judged by what is left of these `rounds`.
 
-    What one round found broken is a result. An invalid round takes back no slowness of the others.
+    A broken round is a result. An invalid round takes back no slowness of the others.
     """
     invalid = [r for r in earlier if r.invalid]
     unmade = [r for r in invalid if not r.metrics]
@@ -38,7 +38,7 @@ def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
 
 
 class Rounds:
-    """Measures a block of scenarios on one cluster; see :mod:`perfgate.measure.runner`."""
+    """Measures a block of scenarios on a cluster; see :mod:`perfgate.measure.runner`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rounds:
         canary: Sequence[CanaryReading] = (),
         again: bool = False,
     ) -> None:
-        """`run_id`: of this measurement; the confirmation run of a run has one of its own.
+        """`run_id`: of this measurement; the confirmation run of a run has its own.
 
         `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
         `again`: this is the confirmation run, in which all rounds are measured also where fewer would do.
@@ -104,7 +104,7 @@ class Rounds:
         }
 
     def _cause(self, error: TargetError) -> TargetError:
-        """The end of a broker, when one has ended, since requests to it failed for that.
+        """The end of a broker, if any has ended, since requests to it failed for that.
 
         So it did for what lies between: a proxy that has ended is no failure of brokers.
         """

@@ -16,7 +16,7 @@ Part = TypeVar("Part")
 def run(schedule: Iterable[Sequence[Part]], measure: Callable[[Part], bool]) -> None:
     """Measure the parts of a schedule, sweep by sweep; a part returns whether there is time for another.
 
-    A schedule is asked for its next sweep when the one before is measured, so that it may end there.
+    A schedule is asked for its next sweep when the last is measured, so that it may end there.
     """
     for sweep in schedule:
         for part in sweep:

@@ -24,11 +24,11 @@ class Setup(Means):
     scenarios: Sequence[Scenario]
     run_id: str
     limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
-    """Returns a scenario within what the target allows."""
+    """Limits a scenario to the load that the target allows."""
     usage_window_s: float = 0.0
     """Shortest window in which usage of brokers can be known; 0: it can be read at any moment, or has no source."""
     fewer: Callable[[Scenario], Arm | None] = lambda scenario: None
-    """Returns the arm on one load host fewer; None: not asked for, or nothing to confirm."""
+    """Gives the arm on one load host fewer; None: not asked for, or nothing to confirm."""
     target_facts: dict[str, object] = field(default_factory=dict)
     """Facts of the target as a whole for run.json: those known before the start, and of the first cluster."""
     clusters: list[dict[str, object]] = field(default_factory=list)
@@ -51,9 +51,9 @@ class Setup(Means):
         return work or scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """The cluster of this spec, started if it is not the one now alive. Raises TargetError.
+        """The cluster of this spec, started unless it is alive. Raises TargetError.
 
-        Raises ConfigurationError where the first one cannot be started and its brokers did not fail: no other could be.
+        Raises ConfigurationError where the first cannot be started and its brokers did not fail: no other could.
         """
         try:
             with self.ledger.during("start"):
@@ -70,7 +70,7 @@ class Setup(Means):
     ) -> dict[str, object]:
         """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to.
 
-        The first one stands for the run as a whole, unless it is a `candidate`.
+        The first cluster stands for the run as a whole, unless it is a `candidate`.
         """
         known, names = cluster.facts(), sorted({scenario.name for scenario in scenarios})
         if not candidate and not self._whole:

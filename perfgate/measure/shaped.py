@@ -20,7 +20,7 @@ from perfgate.model.shape import Shape
 
 BACK_TIMES, BACK_FOR = 2.0, 3
 """p99 is back with the first of this many seconds in a row whose p99 is at most this many times that before the peak:
-one alone may be chance, and a later one that is slow is none of the peak's."""
+a single one may be chance, and a later slow one is not due to the peak."""
 REACHED = 0.9
 """A phase was reached if this share of its records was handed over in it: what is handed over later is no peak."""
 PER_S = round(1 / TICK_S)

@@ -99,7 +99,7 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
     """The observer of all turns, of each side's own: the edges of a turn are seen by that of its side alone.
 
     Reading a cluster's counters takes 45 ms (median; at most 320; 2 cores that brokers use up), and read 105 ms late
-    they were 6 % too low (acks-all): read at each edge, the second one's would be too low by some 3 %.
+    they were 6 % too low (acks-all): read at each edge, the second side's would be too low by some 3 %.
     """
     each, edges = list(dict.fromkeys(observers.values())), itertools.count()
 
@@ -240,7 +240,7 @@ class Switch:
             self.to("A")
 
     def to(self, side: str) -> None:
-        """Bring the brokers to this side, unless they are there. Raises TargetError when one does not take it."""
+        """Bring the brokers to this side, unless they are there. Raises TargetError when a broker does not take it."""
         self.turn = side
         if self._settings is None or side == self.sides:
             return
@@ -256,7 +256,7 @@ class Switch:
         self.slowest_s = max(self.slowest_s, took_s)
 
     def rest(self) -> None:
-        """Note that no side is loaded: a failure is of both, or of the one that the brokers serve."""
+        """Note that no side is loaded: a failure is of both, or of the side that the brokers serve."""
         self.turn = self.sides or SIDES
 
     def back(self) -> str:
@@ -271,7 +271,7 @@ class Switch:
 
     def along(self, order: str, observer: Observer, turn_s: float = math.inf) -> Observer:
         """Bring the brokers to the first turn's side; return the observer, which also changes the settings after each
-        turn that another side's follows. `turn_s`: from a window's opening to the next one's, in s.
+        turn that another side's follows. `turn_s`: from a window's opening to the next window's, in s.
         """
         self.to(order[0])
         self._last_s, self._late_s, edges, opened_at = 0.0, 0.0, itertools.count(1), math.inf
@@ -291,7 +291,7 @@ class Switch:
         return replace(observer, edge=edge)
 
     def in_time(self, finished: Finished, gap_s: float) -> Finished:
-        """A burst's round; one in which a change was not done when the next window opened is to be repeated.
+        """A burst's round, to be repeated where a change was not done when the next window opened.
 
         It may have begun late: this run's own thread had to get a processor first.
         """

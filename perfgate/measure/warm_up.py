@@ -63,7 +63,7 @@ def warm_up(
 ) -> Mapping[str, list[Slice]]:
     """Load the scenarios in passes until all are warm or the time is up; return each scenario's slices, by its name.
 
-    `measure(scenario, left_s)` gives one slice, or None when the scenario cannot be loaded. Scenarios with more
+    `measure(scenario, left_s)` gives a slice, or None when the scenario cannot be loaded. Scenarios with more
     replicas come first, because what they warm up serves the others too; of these, those with acks=all last.
     """
     ends = now() + within_s

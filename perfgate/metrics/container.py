@@ -69,7 +69,7 @@ def _group_of(engine: Any, id_: str) -> ControlGroup | None:
 
 
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
-    """The counters in one answer of the engine's stats call (one-shot).
+    """The counters in an answer of the engine's stats call (one-shot).
 
     `clocks_apart_s`: offset of the engine's wall clock, which may be set, from this machine's monotonic clock.
     Memory is less the page cache that the kernel can take back, as `docker stats` shows it.

@@ -38,7 +38,7 @@ class Series:
 
 
 def moved_by(before: Estimate, after: Estimate) -> float:
-    """Seconds by which one of the two clocks was set between these looks; 0 when none certainly was."""
+    """Seconds by which either clock was set between these looks; 0 when none certainly was."""
     moved = after.offset - before.offset
     even = before.bound + after.bound + MOVED_S + 2 * DRIFT * (after.at - before.at)
     return moved if abs(moved) > even else 0.0

@@ -21,7 +21,7 @@ from perfgate.model.errors import ConfigurationError
 FEWEST_SCRAPES = 4
 """Fewer inside a window do not show the usage in it."""
 OF_A_PROCESS = "process_cpu_seconds_total"
-"""Every exporter exports this of its own process, a broker's or another one."""
+"""Every exporter exports this of its own process, a broker's or another."""
 OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count", "jvm_memory_bytes_used")
 """Series of the JMX exporter about its JVM, by its versions."""
 LOOKS_BACK_S = 60.0

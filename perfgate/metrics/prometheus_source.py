@@ -24,7 +24,7 @@ TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
 class Preset:
     """CPU as an exporter counts it: the counter of CPU seconds, its series' matchers, the label of the broker.
 
-    `of`: whose CPU that is. `also`: the broker's label where the usual one is missing.
+    `of`: whose CPU that is. `also`: the broker's label where the usual label is missing.
     """
 
     counter: str
@@ -33,12 +33,10 @@ class Preset:
     label: str = "instance"
     also: str = ""
     parts: str = ""
-    """Labels, as a regular expression, in which the series of one broker may differ: these add up to its CPU."""
+    """Labels, as a regular expression, in which the series of a broker may differ: these add up to its CPU."""
 
     def apart(self, series: Sequence[Mapping[str, str]]) -> str:
-        """The other labels in which these differ, with their values: then they are of several sources, not of one
-        broker.
-        """
+        """The other labels in which these differ, with their values: then they are not of one broker alone."""
         names = sorted({name for labels in series for name in labels if not re.fullmatch(self.parts, name)})
         values = {name: sorted({labels.get(name, "") for labels in series}) for name in names}
         return "; ".join(f"{name} {', '.join(map(repr, of))}" for name, of in values.items() if len(of) > 1)

@@ -27,7 +27,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "disk": ("broker_disk_write_mib_per_s",),
     "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
 }
-"""Figures that every round reports by one of these metrics, or with the reason why it is missing."""
+"""Figures that every round reports by any of these metrics, or with the reason why it is missing."""
 LATE_SHARE, LATE_S = 0.1, 0.3
 """An engine's counters that were read later than a window's edge, by this share of it and this many s, are not the
 window's. This machine's are: a delay of the reading thread delays the load as well."""
@@ -359,7 +359,7 @@ def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...
 
 
 def of_scrapes(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The same from each broker's scraped counters, those of one broker added up."""
+    """The same from each broker's scraped counters, added up."""
     moved = {b: [[(at - opens, value) for at, value in pairs] for pairs in counters] for b, counters in series.items()}
     return {str(broker): _steps(counters) for broker, counters in moved.items()}
 

@@ -12,7 +12,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.sizes import LEAST_BYTES, Sizes, read_sizes
 
 MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
-"""Bounds on the ratio of a payload's text: one that gzip hardly makes smaller is random bytes here."""
+"""Bounds on the ratio of a payload's text: a payload that gzip hardly makes smaller is random bytes here."""
 LEAST_RECORD_BYTES = 10
 """A record holds its sender and its number."""
 MOST_PRODUCERS, MOST_MEMBERS = 16, 4
@@ -67,7 +67,7 @@ def name_of(prefix: str, stem: str) -> str:
 
 
 def topics_of(topic: TopicSpec, topics: int, system: System) -> TopicSpec:
-    """This number of topics like `topic`; on Pulsar, which has one here, one with the partitions of all of them."""
+    """This number of topics like `topic`; on Pulsar a single topic with the partitions of all of them."""
     if system != "kafka":
         return replace(topic, partitions=topics * topic.partitions)
     return replace(topic, count=min(topics, MOST_TOPICS))

@@ -149,7 +149,7 @@ def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
     if r.failover is None or not path.exists():
         return r
     failover, metrics, accounting = analyse(recall(path))
-    if "lost_records" not in r.metrics:  # its log was not read to the end, nor is the one in the history
+    if "lost_records" not in r.metrics:  # its log was not read to the end, nor is that in the history
         failover, metrics = without_integrity(failover, metrics)
     known = {name: value for name, value in r.metrics.items() if name not in MAY_LACK}
     failover = replace(failover, session_s=r.failover.session_s)
@@ -197,7 +197,7 @@ def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interv
 def _spans(phases: Mapping[str, Interval]) -> dict[str, Interval]:
     """Spans before, during (from the fault until all is restored, or while readers catch up) and after.
 
-    Between before and during there is one while consumers stayed away.
+    A span of unread records lies between before and during where consumers stayed away.
     """
     *_, after = phases.values()
     unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
@@ -363,7 +363,7 @@ def leader_changes(states: Sequence[State], fault: float) -> int:
 
 
 def steps_of(written: Written, lost: Outage) -> dict[str, float]:
-    """Times of the fault's steps: fenced, elected, first record acknowledged where one had waited."""
+    """Times of the fault's steps: fenced, elected, first waiting record acknowledged."""
     fault = written.fault
     steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
     elected = steps["elected_s"] or 0.0

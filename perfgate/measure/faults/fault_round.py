@@ -74,7 +74,7 @@ def fault_round(
 ) -> Round:
     """The round, with the reason in it where it was not measured; its history is kept in `folder`.
 
-    Raises TargetError when the cluster did not get well again: the next round needs another one then.
+    Raises TargetError when the cluster did not get well again: the next round needs another cluster then.
     """
     journals = folder / f"{scenario.name}-{index}"
     shutil.rmtree(journals, ignore_errors=True)  # writers append
@@ -173,7 +173,7 @@ def _everything(
 
 
 def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None, list[Doubt]]:
-    """The controllers' log, or the doubt about a round without it: an outage is one whatever they elected."""
+    """The controllers' log, or the doubt about a round without it; outages need no log."""
     try:
         return faults.changes(topic), []
     except BrokersFailedError:

@@ -1,4 +1,4 @@
-"""Turns of rounds with a fault, of all scenarios with one, so that none of those compared has the warmer brokers."""
+"""Turns of the rounds of all scenarios with a fault, so that none of those compared has the warmer brokers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from perfgate.model.load import FAILED
 from perfgate.model.metrics import PHASES
 
 AT_ONCE_S = 1.0
-"""A send that took no longer succeeded while its phase lasted, not because the client waited for the next one."""
+"""A send that took no longer succeeded in its own phase, not because the client waited for the next phase."""
 SPOILT_SHARE = 0.05
 """The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
 FEWEST_SENT = 3
@@ -57,7 +57,7 @@ def lateness(written: Written) -> tuple[Rows, Times]:
 def held_back(rows: Rows, due: Times) -> Times:
     """Time in s for which a full buffer refused a producer's records between when each was due and its hand-over.
 
-    A row that begins with records of an earlier one hands these over again, because there had been no room for them.
+    A row that begins with records of an earlier row hands these over again, because there had been no room for them.
     """
     if len(rows) < 2:
         return np.zeros(len(rows))

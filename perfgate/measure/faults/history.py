@@ -1,4 +1,4 @@
-"""The history of a round with a fault: what was recorded, kept in one compressed file, and the fate of each record."""
+"""The history of a round with a fault: its recording, kept in a compressed file, and the fate of each record."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Record:
 def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
     """The CPU seconds per second of all brokers together; None without two readings in that time.
 
-    A broker counts from the last reading of its counter; that of one that was started again begins anew.
+    A broker counts from the last reading of its counter, which begins anew when it is started again.
     """
     times = [at for at, _ in cpu if begin <= at <= end]
     if len(times) < 2:
