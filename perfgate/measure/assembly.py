@@ -171,7 +171,10 @@ def round_of(
         topics=topics,
         beside=beside,
         flaws=(
-            *(_no_number(name, value) for name, value in no_numbers.items()),
+            *(
+                Flaw(f"{name} was measured as {value:g}", kind="no number", metrics=(name.partition(".")[0],))
+                for name, value in no_numbers.items()
+            ),
             *(blamed(flaw, own_brokers=own_brokers) for flaw in flaws),
         ),
     )
@@ -181,10 +184,6 @@ def blamed(flaw: Flaw, *, own_brokers: bool) -> Flaw:
     """The flaw, as a result where brokers that no other client uses are to blame."""
     theirs = own_brokers and flaw.whose == "brokers" and not flaw.again
     return replace(flaw, broken=True) if theirs else flaw
-
-
-def _no_number(metric: str, value: float) -> Flaw:
-    return Flaw(f"{metric} was measured as {value:g}", kind="no number", metrics=(metric.partition(".")[0],))
 
 
 def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:

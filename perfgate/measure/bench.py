@@ -388,7 +388,6 @@ class Bench:
         return lambda: sum(self.topics.ends(topic, scenario))
 
     def delete_backlogs(self) -> None:
-        """Delete the topics that backlogs were written to."""
         self.topics.delete_backlogs()
 
     def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:

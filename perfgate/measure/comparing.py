@@ -119,7 +119,6 @@ class Comparing:
             raise ConfigurationError(f"no selected scenario can be compared: {self.cannot(self.setup.scenarios[0])}")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Why the scenario cannot be compared, or None when it can."""
         return cannot_be_compared(scenario, self.change, self.setup, self.decides, against=self.against)
 
     def compare(self, scenario: Scenario) -> Comparison:

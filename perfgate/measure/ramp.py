@@ -285,7 +285,6 @@ def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
 
 
 def known_after(ramp: Round, known: Known) -> Known:
-    """Results known after another round."""
     return Known(
         knee=known.knee if ramp.invalid else ramp.metrics.get(KNEE, known.knee),
         unloaded_ms=known.unloaded_ms + _first_steps(ramp),

@@ -387,7 +387,6 @@ def accounted(
 
 
 def _clients_of(scenario: Scenario) -> int:
-    """Number of clients that send and receive."""
     consumers = scenario.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, scenario.producers * scenario.threads + reading)

@@ -148,7 +148,6 @@ class PrometheusSampler:
         return {**self._of_roles(cores), **cpu_metrics(cores, records_per_s), **self._health(spans)}
 
     def _of_roles(self, cores: Mapping[int, float]) -> dict[str, float]:
-        """The cores of each role's nodes together, by `<metric>.<role>`."""
         if self._role_of is None:
             return {}
         by_role: dict[str, float] = defaultdict(float)

@@ -183,7 +183,7 @@ def _pulsar(document: Mapping[str, Any], where: str) -> Driver:
     if parts.get("client.persistence.deduplicationEnabled"):
         topic["deduplicationEnabled"] = "true"
     producer = {
-        "batchingEnabled": _yes(parts.get("producer.batchingEnabled", True)),
+        "batchingEnabled": str(bool(parts.get("producer.batchingEnabled", True))).lower(),
         "batchingMaxPublishDelayMicros": 1_000 * _whole(parts, "producer.batchingMaxPublishDelayMs", 1, where),
         "batchingMaxBytes": _whole(parts, "producer.batchingMaxBytes", 1 << 20, where),
     }
@@ -218,7 +218,3 @@ def _whole(stated: Mapping[str, Any], key: str, default: int, where: str, least:
     if number < least:
         raise ConfigurationError(f"{where}: {key} = {value!r} must be a whole number from {least}")
     return number
-
-
-def _yes(value: object) -> str:
-    return "true" if value else "false"

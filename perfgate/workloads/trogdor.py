@@ -130,6 +130,7 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
     if compressed and not several:
         payload = payload_of(1 / random if random else MOST_TEXT_RATIO, record_bytes, words.text_ratio)
     transaction_ms = _transaction_ms(produce, where)
+    keyed = produce and produce.useConfiguredPartitioner and (produce.keyGenerator or {}).get("type") != "null"
     scenario = Scenario(
         name=name,
         summary=f"{TOOL}: {kind.removeprefix(ROOM)} of {stem}",
@@ -142,7 +143,7 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         transaction_ms=transaction_ms,
         payload=payload,
         sizes=several,
-        keys=Keys(kind="random") if produce and produce.useConfiguredPartitioner and _keyed(produce) else Keys(),
+        keys=Keys(kind="random") if keyed else Keys(),
         consumers=Consumers(membership="assigned", config=settings(consumer.settings)) if consumer else None,
     )
     lasts_s = spec.maxMessages / spec.targetMessagesPerSec
@@ -213,10 +214,6 @@ def _deviations(generator: Mapping[str, Any]) -> Iterator[str]:
         yield from _deviations(part.get("component", {}))
     if deviation := generator.get("messageSizeDeviation"):
         yield f"messageSizeDeviation {deviation} of {generator.get('messageSizeAverage')} B"
-
-
-def _keyed(spec: _Produce) -> bool:
-    return (spec.keyGenerator or {}).get("type") != "null"
 
 
 def _transaction_ms(spec: _Produce | None, where: str) -> float:

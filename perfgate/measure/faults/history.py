@@ -57,7 +57,6 @@ class Written:
 
     @property
     def fault(self) -> float:
-        """Moment of the fault."""
         return self.marks[0][0]
 
     @property
@@ -178,12 +177,10 @@ def by_partition(times: Times, partition: npt.NDArray[np.integer[Any]], written:
 
 
 def history_path(folder: Path, scenario: str, index: int) -> Path:
-    """File of the history of a scenario's round."""
     return folder / f"{scenario}-{index}.npz"
 
 
 def keep(path: Path, written: Written) -> None:
-    """Write the history to `path` (.npz)."""
     facts = {
         **{name: getattr(written, name) for name in FACTS},
         "end_offsets": list(written.end_offsets),

@@ -136,7 +136,6 @@ def end_to_end(written: Written, spans: Mapping[str, Interval]) -> dict[str, flo
 
 
 def encoded(latencies_s: Times) -> str:
-    """The encoded histogram of these latencies."""
     recorder = LatencyRecorder()
     recorder.record(latencies_s)
     return encode(recorder.histogram())
