@@ -1,4 +1,4 @@
-"""Rounds, built from the results of load and metrics, and measurements, built from series. Pure."""
+"""Rounds, made from what load and metrics gave, and measurements, made from series. Pure."""
 
 from __future__ import annotations
 

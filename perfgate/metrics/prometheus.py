@@ -1,4 +1,4 @@
-"""Client of a Prometheus: queries, its scrape interval and its clock."""
+"""Client of one Prometheus: queries, its scrape interval and its clock."""
 
 from __future__ import annotations
 
