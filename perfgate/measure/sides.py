@@ -41,9 +41,9 @@ def burst(
     bench, turns = benches["A"], order.replace(" ", "")
     progress = bench.watch.progress(f"burst {index} {sides['A'].name}", left)
     progress("creating its topics", None)
-    loads: dict[Bench, dict[str, Scenario]] = {}
+    loads: dict[Bench, dict[str, Scenario]] = {loaded: {} for loaded in benches.values()}
     for side, scenario in sides.items():
-        loads.setdefault(benches[side], {})[side] = scenario
+        loads[benches[side]][side] = scenario
     samplers = {loaded: loaded.new_sampler() for loaded in loads}
     observers = dict[Bench, Observer]()
     for loaded, own in loads.items():
