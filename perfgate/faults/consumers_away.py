@@ -34,7 +34,7 @@ def back_after(scenario: FaultScenario, longer_s: float = 0.0) -> Expectation:
 
 
 def catching_up(figures: Figures, source: str = "") -> str:
-    """Sentence on the unread records (from which `source`), on catching up, and on the cost to others."""
+    """Message about the unread records (read from `source`), the catching up, and the cost to others."""
     unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
     if unread is None:
         return ""

@@ -89,7 +89,7 @@ def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Ex
 
 
 def rebalances(figures: Figures) -> str:
-    """Sentence on the cost to readers of members that came and went."""
+    """Message about the cost to readers of members that came and went."""
     longest, idle, whole = map(
         figures.value, ("receive_outage_s.max", "receive_outage_partition_seconds", "receive_outage_all_s")
     )

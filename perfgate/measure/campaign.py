@@ -126,7 +126,7 @@ class Campaign:
         return max(holding, key=lambda number: (len(members & set(self._blocks[number])), -number))
 
     def apart(self, relation: Relation) -> str | None:
-        """Sentence on a relation whose scenarios on clusters of one kind were measured in different blocks, or None."""
+        """Message about a relation whose scenarios on equal clusters were measured in different blocks, or None."""
         scenarios = [scenario for scenario in self.setup.scenarios if scenario.name in relation.names]
         placed = {(scenario.cluster, self._block_of(scenario, relation.family)) for scenario in scenarios}
         if len(placed) == len({scenario.cluster for scenario in scenarios}):

@@ -230,7 +230,7 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
 
 
 def beside_push_back(pushed_ms: float) -> str:
-    """Words on the buffer's part in records that were sent late; `pushed_ms`: time for which it was full."""
+    """Text about the buffer's part in records that were sent late; `pushed_ms`: time for which it was full."""
     return f"without the {pushed_ms:,.1f} ms for which its buffer was full" if pushed_ms else NEVER_PUSHED_BACK
 
 

@@ -211,7 +211,7 @@ def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]
 
 
 def _late(host: HostReport, result: LoadResult) -> str:
-    """Sentence on a host that sent late; empty when it kept its schedule, or its buffer was full for longer."""
+    """Message about a host that sent late; empty where it kept its schedule, or its buffer was full for longer."""
     if host.schedule_delay_p99_ms is None or result.sent is None:
         return ""
     limit_ms = DELAY_FACTOR * schedule_delay_limit_ms(host.latency_histogram, result.wake_delay_p99_ms)

@@ -297,7 +297,7 @@ def _block(
 
 
 def too_short(budget_s: float, pair_s: float, needed: int) -> str:
-    """Sentence, after the first pair of clusters, on a budget that affords too few, and a sufficient one; or ""."""
+    """Message, after the first pair of clusters, about a budget that affords too few, and one that would do; or ""."""
     affords = budget_s / pair_s
     if affords + OVERRUN >= needed:
         return ""

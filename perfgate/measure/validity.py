@@ -155,7 +155,7 @@ def flaws(
 
 
 def throttled(result: LoadResult) -> str:
-    """Sentence on a quota that held the load back; empty when none did."""
+    """Message about a quota that held the load back; empty when none did."""
     held_back = _held_back_ms(result)
     if not held_back:
         return ""
@@ -171,7 +171,7 @@ def _held_back_ms(result: LoadResult) -> int:
 
 
 def not_sustained(load: Load, result: LoadResult) -> str:
-    """Sentence on a paced load that was offered and that brokers did not take in full; empty when they took it."""
+    """Message about a paced load that was offered and that brokers did not take in full; empty when they took it."""
     sent = result.sent
     if not load.fixed_rate or load.times_out or sent is None:
         return ""
