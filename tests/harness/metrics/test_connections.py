@@ -113,7 +113,7 @@ def test_traffic_that_one_look_does_not_tell_is_unavailable_and_not_0(blind: int
 def test_what_a_prometheus_does_not_tell_has_its_reason() -> None:
     asked = Samplers([PrometheusSampler(scraping(), {})])
     found = missing_figures({"broker_cpu_cores.sum": 1.0, "network_in_mib_per_s": 0.0}, asked)
-    assert found == {"memory": PrometheusSampler.why_missing, "disk": PrometheusSampler.untold}
+    assert found == {"memory": PrometheusSampler.why_missing, "disk": PrometheusSampler.why_missing}
     asked.unavailable = "2 scrapes in a window of 3 s"
     found = missing_figures({}, asked)
     assert found["CPU"] == "2 scrapes in a window of 3 s"
