@@ -2,7 +2,7 @@
 
 import json
 import math
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -209,37 +209,49 @@ def test_a_run_that_was_modified_is_passed_over(document: dict[str, Any]) -> Non
 
 FAKE = """
 import json, pathlib, sys
-from tests.harness.called import called
-given = dict(word.partition("=")[::2] for word in sys.argv[1:])
-with open({log!r}, "a") as log:
-    print(*sys.argv[1:], file=log)
-if "--list-scenarios" in given:
+here = pathlib.Path(__file__).parents[1]
+called, *words = sys.argv[1:]
+assert called == "gate"
+given = dict(word.partition("=")[::2] for word in words)
+with (here / "log.txt").open("a") as log:
+    print(*words, file=log)
+if {"--list-scenarios", "--dry-run"} & given.keys():
     print("of", given["--system"])
-    sys.exit(2 * (given["--system"] == {refuses!r}))
-run = json.loads(pathlib.Path({folder!r}, given["--system"] + ".json").read_text())
+    sys.exit(2 * (given["--system"] == REFUSES))
+run = json.loads((here / (given["--system"] + ".json")).read_text())
 path = pathlib.Path(given["--results"], run["run_id"], "run.json")
 path.parent.mkdir(parents=True)
 path.write_text(json.dumps(run))
-sys.exit({code})
+sys.exit(CODE)
 """
+Gate = Callable[..., Path]
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Return a function that has a stand-in for the gate in the working folder; it returns the log of its calls.
+
+    It refuses the system `refuses`, or leaves the run in <system>.json and ends with the exit code `code`.
+    """
+
+    def given(*, code: int = 0, refuses: str = "") -> Path:
+        (package := tmp_path / "perfgate").mkdir()
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text(f"CODE, REFUSES = {code}, {refuses!r}\n{FAKE}")
+        monkeypatch.chdir(tmp_path)
+        return tmp_path / "log.txt"
+
+    return given
 
 
 @pytest.mark.parametrize(("code", "ends"), [(6, 0), (0, 0), (2, 2)])
 def test_both_systems_are_measured_one_after_the_other(
-    tmp_path: Path,
-    document: dict[str, Any],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    code: int,
-    ends: int,
+    tmp_path: Path, document: dict[str, Any], capfd: pytest.CaptureFixture[str], gate: Gate, code: int, ends: int
 ) -> None:
     for run, system in zip(sides({**document, "replay_of": None}), ("kafka", "pulsar"), strict=True):
         (tmp_path / f"{system}.json").write_text(json.dumps(run))
-    log = tmp_path / "log.txt"
-    script = FAKE.format(log=str(log), folder=str(tmp_path), code=code, refuses="")
-    given = ["--tier=smoke", f"--results={tmp_path / 'results'}", "--rounds=5"]
-    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
-    assert called(command.command, *given) == ends
+    log = gate(code=code)
+    assert called(command.command, "--tier=smoke", f"--results={tmp_path / 'results'}", "--rounds=5") == ends
     asked = [line for line in log.read_text().splitlines() if not line.endswith(" --list-scenarios")]
     assert len(asked) == (1 if ends else 2), "a run that was refused ends it"
     assert "--system=kafka --tier=smoke" in asked[0]
@@ -251,25 +263,19 @@ def test_both_systems_are_measured_one_after_the_other(
 
 
 def test_what_one_system_refuses_is_measured_of_neither(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], gate: Gate
 ) -> None:
     """Kafka was measured first, and then Pulsar refused an option of Kafka."""
-    log = tmp_path / "log.txt"
-    script = FAKE.format(log=str(log), folder=str(tmp_path), code=0, refuses="pulsar")
-    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    log = gate(refuses="pulsar")
     assert called(command.command, f"--results={tmp_path}", "--kafka-version=4.2.0") == 2
     assert all(line.endswith(" --list-scenarios") for line in log.read_text().splitlines())
     assert capfd.readouterr().err.endswith("of pulsar\nnot side by side: no run of pulsar can be made so\n")
 
 
 @pytest.mark.parametrize("selected", ["-k paced-500", "-kpaced-500", "-mlatency", "--family=latency"])
-def test_what_is_selected_is_measured_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selected: str
-) -> None:
+def test_what_is_selected_is_measured_and_nothing_else(tmp_path: Path, gate: Gate, selected: str) -> None:
     """-kNAME, in one word, was taken within the usual families and the tier's scenarios alone."""
-    log = tmp_path / "log.txt"
-    script = FAKE.format(log=str(log), folder=str(tmp_path), code=0, refuses="kafka")
-    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    log = gate(refuses="kafka")
     assert called(command.command, f"--results={tmp_path}", *selected.split()) == 2
     usual = f"--system=kafka --tier=smoke --results={tmp_path}"
     assert log.read_text() == f"{usual} {selected} --list-scenarios\n"
@@ -285,30 +291,26 @@ def test_what_is_selected_is_measured_and_nothing_else(
     ],
 )
 def test_what_cannot_stand_side_by_side_is_refused_before_a_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, words: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gate: Gate, option: str, words: str
 ) -> None:
     """Both systems were measured, and no run of these could be shown."""
-    monkeypatch.setattr(command, "GATE", ("/nowhere/gate",))
+    log = gate()
     assert called(command.command, f"--results={tmp_path}", *option.split()) == 2
     assert f"not side by side: {words}" in capsys.readouterr().err
+    assert not log.exists()
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--list-scenarios"])
 def test_a_look_shows_no_recorded_runs_as_its_result(
-    tmp_path: Path,
-    document: dict[str, Any],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    option: str,
+    tmp_path: Path, document: dict[str, Any], capfd: pytest.CaptureFixture[str], gate: Gate, option: str
 ) -> None:
     """The table of the newest recorded runs followed, as if it were of this command."""
     for run in sides(document):
         left(tmp_path, run)
-    script = "import sys; print('plan of', sys.argv[1])"
-    monkeypatch.setattr(command, "GATE", (sys.executable, "-c", script))
+    gate()
     assert called(command.command, f"--results={tmp_path}", option) == 0
     shown = capfd.readouterr().out
-    assert "plan of --system=kafka\nplan of --system=pulsar\n" in shown
+    assert "of kafka\nof pulsar\n" in shown
     assert "nothing was measured" in shown
     assert "batch-1k" not in shown
 
