@@ -62,12 +62,12 @@ class ReportError(Exception):
     """The report could not be built; the message holds the tool's last lines."""
 
 
-def build_report(run_dir: Path) -> Path:
+def build_report(run_dir: Path, timeout_s: float = GENERATE_TIMEOUT_S) -> Path:
     """Build <run>/report from <run>/allure-results; return its index.html, the answers first. Raises ReportError.
 
     The answers (<run>/answers.html) lead into Allure's page beside it; a run without them has that alone.
     The history of earlier runs is next to the runs. Building a report again starts from the history before that run,
-    so that the run counts once.
+    so that the run counts once. Allure may take `timeout_s` s.
     """
     results = run_dir / "allure-results"
     if not results.is_dir():
@@ -80,7 +80,7 @@ def build_report(run_dir: Path) -> Path:
         history, config, built = (Path(scratch) / name for name in ("history.jsonl", "allurerc.json", "report"))
         history.write_bytes(start)
         config.write_text(json.dumps(_config(run_dir, history, built), indent=1))
-        _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
+        _node([allure_cli(), "generate", "--config", config, results], timeout_s, "generating the report")
         page = built / "index.html"
         if not page.is_file():
             raise ReportError("Allure generated no index.html")

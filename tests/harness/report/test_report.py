@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from perfgate.report import html
 from perfgate.report.html import ALLURE, HISTORY_NAME, ReportError, build_report
 from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
@@ -105,25 +104,20 @@ def test_a_run_counts_once_in_the_history_however_often_its_report_is_built(run_
 
 
 def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the_history(
-    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, tmp_path: Path
 ) -> None:
     again = tmp_path / run_dir.name
     shutil.copytree(run_dir / "allure-results", again / "allure-results")
-    with monkeypatch.context() as broken:
-        broken.setattr(html, "GENERATE_TIMEOUT_S", 0.001)
-        with pytest.raises(ReportError, match="generating the report took more than"):
-            build_report(again)
+    with pytest.raises(ReportError, match="generating the report took more than"):
+        build_report(again, timeout_s=0.001)
     build_report(again)
     assert len((tmp_path / HISTORY_NAME).read_text().splitlines()) == 1
 
 
-def test_a_report_that_could_not_be_built_again_leaves_the_former_one(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_that_could_not_be_built_again_leaves_the_former_one(run_dir: Path) -> None:
     former = build_report(run_dir)
-    monkeypatch.setattr(html, "GENERATE_TIMEOUT_S", 0.001)
     with pytest.raises(ReportError, match="generating the report took more than"):
-        build_report(run_dir)
+        build_report(run_dir, timeout_s=0.001)
     assert former.is_file()
 
 
