@@ -71,15 +71,16 @@ def periods_of_groups() -> list[tuple[int, int]]:
 
 
 @cache
-def _cpu_stats() -> tuple[Path, ...]:
-    own = OF_THIS_PROCESS.read_text().splitlines() if OF_THIS_PROCESS.exists() else []
+def _cpu_stats(cgroup: Path = OF_THIS_PROCESS, roots: tuple[Path, ...] = GROUPS) -> tuple[Path, ...]:
+    """The cpu.stat of every control group that a process is in, and of those above; `cgroup`: its /proc/PID/cgroup."""
+    own = cgroup.read_text().splitlines() if cgroup.exists() else []
     entries = [line.split(":", 2) for line in own]
     names = [name for number, controllers, name in entries if number == "0" or "cpu" in controllers.split(",")]
     folders = {
         root / above.relative_to("/")
         for name in names or ["/"]
         for above in (Path(name), *Path(name).parents)
-        for root in GROUPS
+        for root in roots
         if above.is_absolute()
     }
     return tuple(path for folder in sorted(folders) if (path := folder / "cpu.stat").exists())

@@ -16,11 +16,13 @@ Sources = tuple[Callable[[Cluster], Sampler], ...]
 class OwnQuota:
     """Periods of the quota at each edge of windows; window i lies between the edges 2 i and 2 i + 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[], Sequence[tuple[int, int]]] = periods_of_groups) -> None:
+        """`read` gives, for each control group, its periods so far and those that held it back."""
+        self._read = read
         self._edges: list[Sequence[tuple[int, int]]] = []
 
     def edge(self) -> None:
-        self._edges.append(periods_of_groups())
+        self._edges.append(self._read())
 
     def metrics(self, windows: Sequence[int]) -> dict[str, float]:
         """Share of the periods in these windows that held the clients back, the largest of nested quotas, if any."""

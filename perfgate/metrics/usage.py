@@ -177,8 +177,8 @@ class Settled:
 class UsageWatch:
     """Reads counters again and again in a thread while the context is open; brokers may come and go."""
 
-    def __init__(self, read: Callable[[], Looks] | None) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[], Looks] | None, every_s: float = WATCH_EVERY_S) -> None:
+        self._read, self._every_s = read, every_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._read_again, daemon=True)
         self._failed: Exception | None = None
@@ -203,7 +203,7 @@ class UsageWatch:
     def _read_again(self) -> None:
         assert self._read is not None
         try:
-            while not self._done.wait(WATCH_EVERY_S):
+            while not self._done.wait(self._every_s):
                 looks = self._read()
                 at = time.monotonic()
                 self.cpu.append((at, {str(broker): usage.cpu_s for broker, usage in looks.items()}))

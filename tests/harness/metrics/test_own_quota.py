@@ -1,6 +1,5 @@
 """The CPU quota of the container that a run is in: a client that it holds back is what limits the load."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,22 +7,20 @@ import pytest
 from perfgate.host import machine_use
 from perfgate.measure.host_validity import QUOTA_LIMIT
 from perfgate.measure.validity import round_flaws
-from perfgate.metrics import samplers
 from perfgate.metrics.samplers import HELD_BACK, OwnQuota, Samplers
 from perfgate.model import Load
 from perfgate.model.compared import SATURATED
 from tests.harness.build import accounting, load_result
 
 
-def quota(monkeypatch: pytest.MonkeyPatch, *counts: tuple[int, int]) -> OwnQuota:
+def quota(*counts: tuple[int, int]) -> OwnQuota:
     """Return one of a group that counts so, beside one above it that holds nothing back."""
-    told: Iterator[tuple[int, int]] = iter(counts)
-    monkeypatch.setattr(samplers, "periods_of_groups", lambda: [next(told), (7, 0)])
-    return OwnQuota()
+    told = iter(counts)
+    return OwnQuota(lambda: [next(told), (7, 0)])
 
 
-def test_the_share_is_of_the_periods_of_the_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    noted = quota(monkeypatch, (0, 0), (10, 5), (100, 90), (110, 91))
+def test_the_share_is_of_the_periods_of_the_windows_alone() -> None:
+    noted = quota((0, 0), (10, 5), (100, 90), (110, 91))
     samplers = Samplers((), "no usage", quota=noted)
     for _ in range(4):
         samplers.edge()
@@ -32,8 +29,8 @@ def test_the_share_is_of_the_periods_of_the_windows_alone(monkeypatch: pytest.Mo
     assert samplers.unavailable == "no usage"
 
 
-def test_without_a_quota_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    noted = quota(monkeypatch, (0, 0), (0, 0))
+def test_without_a_quota_there_is_nothing_to_tell() -> None:
+    noted = quota((0, 0), (0, 0))
     noted.edge()
     noted.edge()
     assert noted.metrics([0]) == {}
@@ -58,17 +55,12 @@ def test_a_client_that_is_held_back_is_the_limit(held_back: float, shares_cores:
     assert all(flaw.again and flaw.kind == SATURATED for flaw in quotas)
 
 
-def test_a_quota_of_a_group_above_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quota_of_a_group_above_counts_too(tmp_path: Path) -> None:
     own = tmp_path / "cgroup"
     own.write_text("0::/system.slice/runner.service/job\n")
     root = tmp_path / "fs"
     for group, text in (("", "usage_usec 1\n"), ("system.slice/runner.service", "nr_periods 7\nnr_throttled 3\n")):
         (root / group).mkdir(parents=True, exist_ok=True)
         (root / group / "cpu.stat").write_text(text)
-    monkeypatch.setattr(machine_use, "OF_THIS_PROCESS", own)
-    monkeypatch.setattr(machine_use, "GROUPS", (root,))
-    machine_use._cpu_stats.cache_clear()
-    try:
-        assert machine_use.look().periods == (7, 3)
-    finally:
-        machine_use._cpu_stats.cache_clear()
+    stats = machine_use._cpu_stats(own, (root,))
+    assert [machine_use.periods_of(path.read_text()) for path in stats] == [(0, 0), (7, 3)]

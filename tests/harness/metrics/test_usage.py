@@ -154,8 +154,7 @@ def test_where_it_cannot_be_told_brokers_are_taken_to_have_settled() -> None:
     assert Settled(lambda: compiling(0.0, 0.0, None), 0.1, lambda: 0.0)()
 
 
-def test_a_watch_without_a_source_knows_nothing_and_one_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.metrics.usage.WATCH_EVERY_S", 0.001)
+def test_a_watch_without_a_source_knows_nothing_and_one_that_fails_says_so() -> None:
     with UsageWatch(None) as watch:
         pass
     assert (watch.cpu, watch.memory) == ([], [])
@@ -163,11 +162,14 @@ def test_a_watch_without_a_source_knows_nothing_and_one_that_fails_says_so(monke
     def fails() -> Looks:
         raise OSError("gone")
 
-    with pytest.raises(TargetError, match="could not be read to the end: gone"), UsageWatch(fails) as watch:
+    with (
+        pytest.raises(TargetError, match="could not be read to the end: gone"),
+        UsageWatch(fails, every_s=0.001) as watch,
+    ):
         watch._thread.join()
 
     def fails_otherwise() -> None:
-        with UsageWatch(fails) as other:
+        with UsageWatch(fails, every_s=0.001) as other:
             other._thread.join()
             raise ValueError("another")
 
