@@ -1,17 +1,16 @@
 """Several samplers at once: who is believed, and what is said of what lacks."""
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 
-import psutil
 import pytest
 
-from perfgate.metrics import process
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.samplers import Samplers
 from perfgate.metrics.usage import CounterSampler, Looks, OverTime, Sampler
 from perfgate.model import METRICS
+from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 
 class Told:
@@ -74,46 +73,42 @@ def test_a_sampler_gives_what_is_a_metric() -> None:
     assert {*CounterSampler.gives, *PrometheusSampler.gives} <= set(METRICS)
 
 
-def test_the_cpu_of_every_broker_is_read_before_the_threads_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
+READ_OF_PROC = """
+import os, sys
+from perfgate.metrics.process import process_sampler
+
+WHAT = {f"/proc/{os.getpid()}/{name}": what for name, what in (("io", "CPU"), ("fd", "traffic"), ("task", "threads"))}
+read = []
+
+def heard(event, given):
+    if event in ("open", "os.listdir", "os.scandir") and (what := WHAT.get(str(given[0]))):
+        read.append(what)
+
+sampler = process_sampler(lambda: {1: os.getpid(), 2: os.getpid()})
+sys.addaudithook(heard)
+for look in (sampler.edge, sampler.edge, sampler.glance, sampler.read):
+    look()
+    print(*read)
+    read.clear()
+"""
+
+
+@pytest.fixture(scope="module")
+def read_of_proc() -> list[str]:
+    """What the looks at two brokers read of /proc, in their order: of two edges, a glance, and the use at a moment."""
+    command = [sys.executable, "-c", READ_OF_PROC]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_cpu_of_every_broker_is_read_before_the_threads_of_any(read_of_proc: list[str]) -> None:
     """To look through the threads of three brokers takes 11 ms of CPU: the last one's own was read after most of it."""
-    done = list[str]()
-
-    class Noted(psutil.Process):
-        def io_counters(self) -> Any:
-            done.append("CPU")
-            return super().io_counters()
-
-    def threads(_pid: int) -> dict[int, float]:
-        done.append("threads")
-        return {1: 0.0}
-
-    monkeypatch.setattr(psutil, "Process", Noted)
-    monkeypatch.setattr(process, "compiling", threads)
-    sampler = process.process_sampler(lambda: {1: os.getpid(), 2: os.getpid()})
-    sampler.edge()
-    assert done == ["CPU", "CPU", "threads", "threads"]
-    done.clear()
-    sampler.edge()
-    sampler.glance()
-    assert done == ["CPU", "CPU", "threads", "threads"], "no window is open"
+    *edges, glance, moment = read_of_proc
+    assert [edge.replace("traffic ", "") for edge in edges] == ["CPU CPU threads threads"] * 2
+    assert glance == "", "no window is open"
+    assert moment == "CPU CPU threads threads"
 
 
-def test_connections_are_read_at_an_edge_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_read_at_an_edge_before_what_takes_long(read_of_proc: list[str]) -> None:
     """Threads of seven JVMs took so long that the generators, done at the edge, had ended with their connections."""
-    read: list[str] = []
-
-    def threads(_: int) -> dict[int, float]:
-        read.append("threads")
-        return {}
-
-    def traffic(pids: Iterable[int]) -> dict[int, process.Traffic]:
-        read.append("connections")
-        return {pid: {7: (1, 2)} for pid in pids}
-
-    monkeypatch.setattr(process, "compiling", threads)
-    monkeypatch.setattr(process, "traffic_of", traffic)
-    sampler = process.process_sampler(lambda: {1: os.getpid(), 2: os.getpid()})
-    for _ in range(2):
-        sampler.edge()
-    assert read == ["connections", "threads", "threads"] * 2
-    assert sampler.metrics(1.0, [0])["broker_network_in_mib_per_s"] == 0
+    assert read_of_proc[:2] == ["CPU CPU traffic traffic threads threads"] * 2
