@@ -86,10 +86,11 @@ def test_no_scrapes_are_waited_for_that_a_window_has_no_room_for(interval_s: flo
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Answers `time()` with a clock that is two minutes ahead; asks for a token when there is one."""
+    """Answers `time()` with a clock that is two minutes ahead, others by `scraped`; asks for a token if it has one."""
 
     token = ""
     ahead_s = 120.0
+    scraped: Scraped | None = None
     targets: ClassVar[list[dict[str, Any]]] = []
 
     def do_GET(self) -> None:
@@ -99,12 +100,19 @@ class Answers(BaseHTTPRequestHandler):
         if self.token and self.headers.get("Authorization") != f"Bearer {self.token}":
             self._reply(401, {"status": "error"})
             return
-        query = parse_qs(urlparse(self.path).query).get("query", [""])[0]
+        asked = {name: values[0] for name, values in parse_qs(urlparse(self.path).query).items()}
+        query = asked.get("query", "")
         if urlparse(self.path).path.endswith("/targets"):
             self._reply(200, {"data": {"activeTargets": self.targets}})
         elif query == "time()":
             now = time.time() + self.ahead_s
             self._reply(200, {"data": {"resultType": "scalar", "result": [now, str(now)]}})
+        elif self.scraped:
+            found = [
+                {"metric": one.labels, "values": [[at, str(value)] for at, value in one.values]}
+                for one in self.scraped.instant(query, float(asked.get("time", time.time())))
+            ]
+            self._reply(200, {"data": {"resultType": "matrix", "result": found}})
         else:
             self._reply(400, {"status": "error", "error": "parse error"})
 
@@ -207,13 +215,15 @@ def test_no_http_proxy_stands_before_this_machine(server: str, monkeypatch: pyte
 def test_a_token_is_sent_whatever_the_netrc_holds(
     server: str, answers: type[Answers], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: Any
 ) -> None:
+    """Of another machine's Prometheus, which a proxy leads to."""
     netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login somebody password else\n")
+    netrc.write_text("machine 192.0.2.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("perfgate.metrics.prometheus.is_this_machine", lambda host: False)
+    for name, value in (("http_proxy", server), ("no_proxy", ""), ("NO_PROXY", "")):
+        monkeypatch.setenv(name, value)
     answers.token = "right-token"
-    assert ahead_of_wall_s(Prometheus(PrometheusSource(url=server, **given))) == pytest.approx(120, abs=2)
+    elsewhere = PrometheusSource(url="http://192.0.2.1:9090", **given)
+    assert ahead_of_wall_s(Prometheus(elsewhere)) == pytest.approx(120, abs=2)
 
 
 def test_no_server_is_one_message() -> None:
@@ -446,14 +456,12 @@ def test_a_pod_is_the_broker_whose_host_name_it_begins(label: str) -> None:
     assert "(strimzi)" in settled(scraping(*pods, *jvms, preset="strimzi"), brokers)
 
 
-def test_only_the_scrape_intervals_of_what_is_matched_count(
-    server: str, answers: type[Answers], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_scrape_intervals_of_what_is_matched_count(server: str, answers: type[Answers]) -> None:
     """A job of 7 min beside the brokers' made rounds of 2,100 s."""
     answers.targets = [
         {"labels": {"job": "kafka", "instance": "kafka-1:7071"}, "scrapeInterval": "15s"},
         {"labels": {"job": "slow", "instance": "else:1"}, "scrapeInterval": "7m"},
     ]
-    monkeypatch.setattr(Prometheus, "instant", lambda _self, query, at=20.0: Scraped(*KAFKA).instant(query, 20.0))
+    answers.scraped = Scraped(*KAFKA)
     assert Prometheus(PrometheusSource(url=server, match='job="kafka"')).scrape_interval_s() == 15
     assert Prometheus(PrometheusSource(url=server)).scrape_interval_s() == 420, "nothing says which are the brokers'"
