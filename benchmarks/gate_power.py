@@ -29,7 +29,7 @@ from perfgate.judge.claim import worst
 from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.gate_stop import FEWEST_SURE, GateStopRule, kept_by_far
-from perfgate.judge.limits import ROWS, reach_of
+from perfgate.judge.limits import SCENARIOS, reach_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
 from perfgate.measure.assembly import unmeasured
@@ -271,7 +271,7 @@ def main() -> int:
             cells = []
             for correlation in (0.0, 0.5):
                 red, green, _ = shares(Lab(tier.rounds, within, between, correlation), 1.0, 1.0, UNCHANGED_DRAWS)
-                cells.append((1 - (1 - red) ** ROWS, green))
+                cells.append((1 - (1 - red) ** SCENARIOS, green))
             print(
                 f"| {tier.name} | {within * 100:.0f} / {between * 100:.0f} % | {cells[0][1] * 100:.1f} % | "
                 f"{cells[0][0] * 100:.1f} % | {cells[1][0] * 100:.1f} % |",
