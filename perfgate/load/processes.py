@@ -137,9 +137,21 @@ class _Process:
 class Generators:
     """Generator processes, each of its spec; leaving the context ends all of them."""
 
-    def __init__(self, specs: Mapping[str, Mapping[str, object]], transport: Transport | None = None) -> None:
-        """`specs`: the instructions of each process, by its name in messages; `transport`: None for this host."""
+    def __init__(
+        self,
+        specs: Mapping[str, Mapping[str, object]],
+        transport: Transport | None = None,
+        *,
+        beat_s: float = BEAT_S,
+        held_s: float = HELD_S,
+    ) -> None:
+        """`specs`: the instructions of each process, by its name in messages; `transport`: None for this host.
+
+        `beat_s`: how often each is sent a sign that the run is there; `held_s`: after so long without coming round to
+        its processes the run is taken to stand still, and sends none.
+        """
         transport = transport or LocalTransport()
+        self._beat_s, self._held_s = beat_s, held_s
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
@@ -160,8 +172,8 @@ class Generators:
         return self
 
     def _beat(self) -> None:
-        while not self._ended.wait(BEAT_S):
-            if time.monotonic() - self._looked_at < HELD_S:
+        while not self._ended.wait(self._beat_s):
+            if time.monotonic() - self._looked_at < self._held_s:
                 for process in self._processes:
                     process.channel.post({"beat": True})
 

@@ -108,22 +108,29 @@ class Transport(Protocol):
 class LocalProcess:
     """See :class:`perfgate.load.transport.Channel`."""
 
-    def __init__(self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str]) -> None:
-        self._name, self._heard = name, heard
+    def __init__(
+        self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str], end_s: float = END_S
+    ) -> None:
+        """`end_s`: how long the end of a process that has closed its output is waited for."""
+        self._name, self._heard, self._end_s = name, heard, end_s
         self._stderr: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in end
         self._no_message = ""
         """A whole line of its output that is no message."""
         self._writing = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, *worker],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # Ctrl-C is for the run
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, *worker],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # Ctrl-C is for the run
+            )
+        except OSError:
+            self._stderr.close()
+            raise
         self._reader = threading.Thread(target=self._read, daemon=True)
         try:
             self._reader.start()
@@ -162,7 +169,7 @@ class LocalProcess:
 
     def _how_it_ended(self) -> str:
         try:
-            status = self._process.wait(END_S)
+            status = self._process.wait(self._end_s)
         except subprocess.TimeoutExpired:
             return "closed its output, and did not end,"
         if self._no_message:
@@ -214,8 +221,9 @@ class LocalTransport:
     lead_s = LEAD_S
     here, size = True, 1
 
-    def __init__(self, worker: Sequence[str] = WORKER) -> None:
-        self._worker = worker
+    def __init__(self, worker: Sequence[str] = WORKER, end_s: float = END_S) -> None:
+        """`worker`: what Python is started with; `end_s`: of :class:`LocalProcess`."""
+        self._worker, self._end_s = worker, end_s
 
     def on(self, link: Link) -> LocalTransport:
         return self
@@ -230,7 +238,7 @@ class LocalTransport:
         started: dict[str, LocalProcess] = {}
         try:
             for name, spec in specs.items():
-                started[name] = LocalProcess(name, spec, heard, self._worker)
+                started[name] = LocalProcess(name, spec, heard, self._worker, self._end_s)
         except OSError as error:  # a full disk has no room for their standard error
             ended(started)
             raise LoadError(f"its generators cannot be started: {error}") from error

@@ -6,7 +6,7 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 from perfgate.load.processes import Generators
-from perfgate.load.transport import Heard, LocalTransport
+from perfgate.load.transport import END_S, Heard, LocalTransport
 from perfgate.model import Load
 from perfgate.model.load import LoadSpec, Observer
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -53,9 +53,9 @@ def observer(edges: list[int]) -> Observer:
     )
 
 
-def driver(script: str) -> LibrdkafkaDriver:
-    """Return the driver with this script as its generator process."""
-    return LibrdkafkaDriver(LocalTransport(("-c", script)))
+def driver(script: str, end_s: float = END_S) -> LibrdkafkaDriver:
+    """Return the driver with this script as its generator process; `end_s`: of the transport."""
+    return LibrdkafkaDriver(LocalTransport(("-c", script), end_s))
 
 
 @contextmanager

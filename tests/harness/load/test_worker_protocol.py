@@ -1,11 +1,15 @@
 """The run's side of a generator process, against small processes that behave in ways real ones sometimes do."""
 
+import queue
+import resource
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,19 +18,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import engine, processes, worker
-from perfgate.load import transport as local
-from perfgate.load.instructions import paired
-from perfgate.load.transport import LocalTransport
+from perfgate.load import worker
+from perfgate.load.engine import SuiteEngine
+from perfgate.load.instructions import DRAIN_MARGIN_S, paired
+from perfgate.load.processes import Generators
+from perfgate.load.transport import LocalTransport, Message, ended
 from perfgate.measure.plan import reads_what_it_wrote
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
-from perfgate.model import Consumers, Keys, Load, settings
+from perfgate.model import Consumers, Keys, Load, Scenario, settings
 from perfgate.model.load import LoadError, SendsFailedError
-from perfgate.systems.kafka.load.librdkafka import consumers_of, producers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, consumers_of, producers_of
 from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
+from tests.harness.build.transactions import TRANSACTED, brokers, request
 
 BACKLOG, PACED = Load(kind="backlog", records=10), Load(kind="paced", rate=10)
+
+
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children())
 
 
 def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
@@ -38,20 +48,35 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
     assert edges == [1, 1]
 
 
-def test_a_generator_stays_connected_for_a_moment_after_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generator_stays_connected_for_a_moment_after_its_result() -> None:
     """What brokers received was 0 in rounds whose generators ended before their connections were read."""
-    done: list[object] = []
-    spec = {"client_path": "", "system": "kafka", "role": "produce"}
-    monkeypatch.setattr(worker, "gc", Mock())
-    monkeypatch.setattr(worker, "sys", Mock(path=[]))
-    monkeypatch.setattr(worker, "Control", lambda: SimpleNamespace(spec=spec))
-    monkeypatch.setattr(worker, "_clients", lambda *_: [Mock(connect=lambda: done.append("connected"))])
-    monkeypatch.setattr(worker, "run", lambda *_: done.append("result"))
-    monkeypatch.setattr(worker, "emit", lambda event, **_: done.append(event))
-    monkeypatch.setattr("perfgate.load.worker.time", Mock(sleep=done.append))
-    worker.main()
-    assert done == ["connected", "ready", "result", worker.LINGER_S]
-    assert worker.LINGER_S > 0
+    said: queue.Queue[tuple[float, Message | None]] = queue.Queue()
+
+    def until(event: str | None) -> float:
+        """Return when the process said this; None: that it says no more."""
+        while True:
+            at, message = said.get(timeout=30)
+            if (message and message["event"]) == event:
+                return at
+            assert message is not None
+
+    def heard(_name: str, message: Message | None) -> None:
+        said.put((time.monotonic(), message))
+
+    row = replace(TRANSACTED, transaction_ms=0, load=Load(kind="capped", rate=1_000))
+    with brokers(1) as address:
+        told, others = request(row, address), children()
+        spec = {**told, "records": 10, "client": {**told["client"], "log_level": "0"}}
+        started = LocalTransport().start({"producer-1": spec}, heard)
+        try:
+            started["producer-1"].post({"start": until("ready")})
+            result = until("result")
+            (process,) = children() - others
+            ports = {each.raddr.port for each in process.net_connections("tcp") if each.raddr}
+            assert int(address.rpartition(":")[2]) in ports
+            assert until(None) - result > 0.9 * worker.LINGER_S
+        finally:
+            ended(started)
 
 
 def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
@@ -94,10 +119,9 @@ def test_a_generator_killed_while_it_writes_a_line_is_known_to_have_ended(last: 
     assert time.monotonic() - began < 5
 
 
-def test_a_generator_that_closes_its_output_and_stays_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "END_S", 0.2)
+def test_a_generator_that_closes_its_output_and_stays_is_told_of() -> None:
     with pytest.raises(LoadError, match="closed its output, and did not end, before its result"):
-        driver(TALK + "import os; os.close(1); time.sleep(60)").run(SPEC, observer([]))
+        driver(TALK + "import os; os.close(1); time.sleep(60)", end_s=0.2).run(SPEC, observer([]))
 
 
 def test_a_generator_whose_run_was_killed_while_it_wrote_ends_at_once() -> None:
@@ -130,10 +154,18 @@ def test_a_generator_says_whose_failure_it_was(code: str, kind: type) -> None:
         assert (raised.value.attempted, raised.value.failed, raised.value.code) == (390, 0, code)
 
 
-def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "DRAIN_MARGIN_S", -5)
+class Impatient(KafkaInstructions):
+    """Those of a system whose outcomes are waited for no longer than 1 s, margin and all."""
+
+    @staticmethod
+    def drain_s_of(scenario: Scenario) -> float:
+        return 1.0 - DRAIN_MARGIN_S
+
+
+def test_a_generator_that_never_gives_its_result_is_ended() -> None:
+    engine = SuiteEngine(Impatient(), LocalTransport(("-c", TALK + "time.sleep(600)")))
     with pytest.raises(LoadError, match="the generator process producer-1 gave no result within 1 s"):
-        driver(TALK + "time.sleep(600)").run(SPEC, observer([]))
+        engine.run(SPEC, observer([]))
 
 
 QUIET_RUN = """
@@ -157,26 +189,27 @@ def test_a_generator_whose_run_is_silent_or_that_goes_on_too_long_ends(most_s: f
     assert done.stdout.startswith(words), done.stdout + done.stderr
 
 
-def test_a_run_that_is_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "BEAT_S", 0.05)
+def test_a_run_that_is_there_says_so() -> None:
     ready = 'say(event="ready")'
-    waits = TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}')
-    assert driver(waits + RESULT).run(SPEC, observer([])).sent is not None
+    waits = LocalTransport(("-c", TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}')))
+    with Generators({"producer-1": {}}, waits, beat_s=0.05) as running:
+        assert running.wait_for("ready", 20, observer([]))
 
 
-def test_a_run_that_stands_still_is_no_longer_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_stands_still_is_no_longer_there() -> None:
     """A terminal that is held holds the look at the brokers too: nobody would stop what harms them."""
-    monkeypatch.setattr(processes, "BEAT_S", 0.05)
-    monkeypatch.setattr(processes, "HELD_S", 0.5)
     alone = """
 import select
 while select.select([sys.stdin], [], [], 2)[0] and sys.stdin.buffer.raw.read(4096): pass
 say(event="failure", reason="nobody speaks")
 """
-    held = iter((True,))
-    waits = lambda _phase, _last: time.sleep(5) if next(held, False) else None  # noqa: E731
-    with pytest.raises(LoadError, match="nobody speaks"):
-        driver(TALK[: TALK.index("start =")] + alone).run(SPEC, replace(observer([]), progress=waits))
+    held = iter((5.0,))
+    holds = replace(observer([]), progress=lambda _phase, _last: time.sleep(next(held, 0.0)))
+    listens = LocalTransport(("-c", TALK[: TALK.index("start =")] + alone))
+    with Generators({"producer-1": {}}, listens, beat_s=0.05, held_s=0.5) as running:
+        running.wait_for("ready", 20, holds)
+        with pytest.raises(LoadError, match="nobody speaks"):
+            running.listen_until(time.monotonic() + 20, "measuring", holds)
 
 
 @pytest.mark.parametrize(
@@ -238,35 +271,41 @@ def test_keys_choose_their_partitions_themselves() -> None:
     assert not reads_what_it_wrote(group.scenario)
 
 
-def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+WAITS = LocalTransport(("-c", "input(); input()"))
+FOR_ONE = 8
+"""Open files with which one process can be started: that takes 7 for a moment, and 3 for as long as it lives."""
+
+
+@contextmanager
+def files_left(count: int) -> Iterator[None]:
+    """Let this process open so many files more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    there = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    free = [number for number in range(max(there) + count + 1) if number not in there]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[count], limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other() -> None:
     """Where a machine has no process, or no room for its words, left."""
-    started: list[int] = []
-    begin = local.LocalProcess.__init__
-
-    def only_one(process: local.LocalProcess, *arguments: Any) -> None:
-        if started:
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-        begin(process, *arguments)
-        started.append(process._process.pid)
-
-    monkeypatch.setattr(local.LocalProcess, "__init__", only_one)
+    said: list[tuple[str, Message | None]] = []
     specs: dict[str, dict[str, object]] = {"producer-1": {}, "producer-2": {}}
-    with pytest.raises(LoadError, match=r"its generators cannot be started: .*Resource temporarily unavailable"):
-        LocalTransport(("-c", "input(); input()")).start(specs, lambda _name, _message: None)
-    assert not psutil.pid_exists(started[0])
+    others, words = children(), r"its generators cannot be started: .*Too many open files"
+    with files_left(FOR_ONE), pytest.raises(LoadError, match=words):
+        WAITS.start(specs, lambda *told: said.append(told))
+    assert said == [("producer-1", None)], "the first one was started, and has ended"
+    assert children() == others
 
 
-def test_a_process_that_nobody_can_listen_to_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_nobody_can_listen_to_is_ended() -> None:
     """Where no thread is left to be had it had started already, and nobody knew it."""
-    made: list[subprocess.Popen[str]] = []
-    popen = subprocess.Popen
-
-    def noted(*arguments: Any, **options: Any) -> Any:
-        made.append(popen(*arguments, **options))
-        return made[-1]
-
-    monkeypatch.setattr(subprocess, "Popen", noted)
-    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
-    with pytest.raises(LoadError, match="its generators cannot be started: can't start new thread"):
-        LocalTransport(("-c", "input(); input()")).start({"producer-1": {}}, lambda _name, _message: None)
-    assert made[0].returncode is not None
+    others, before = children(), threading.stack_size(1 << 47)  # more than there are addresses
+    try:
+        with pytest.raises(LoadError, match="its generators cannot be started: can't start new thread"):
+            WAITS.start({"producer-1": {}}, lambda _name, _message: None)
+    finally:
+        threading.stack_size(before)
+    assert children() == others
