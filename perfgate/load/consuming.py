@@ -105,6 +105,11 @@ class Receipts:
             "received_bytes_in_window": self.received_bytes_in_window,
         }
 
+    def close(self) -> None:
+        """Close the journal: nothing more is given."""
+        if self._journal:
+            self._journal.close()
+
     def _check_lengths(self, sizes: Sizes, producers: Numbers, sequences: Numbers, lengths: Numbers) -> None:
         """Count records whose length is not that of their sequence number: lengths are those of the rows in turn."""
         for producer in np.unique(producers).tolist():
@@ -138,13 +143,16 @@ class Reader:
         work: Work | None = None,
         hurry: threading.Event | None = None,
         dwell_s: Callable[[], float] = lambda: 0.0,
+        group_timeout_s: float = GROUP_TIMEOUT_S,
     ) -> None:
         """While `resting` is set it fetches nothing.
 
         `given`: records that any client of this process has received, where each record goes to any of them.
         `joins`: set when it is to join its group; None: at once. `work` on the records, until `hurry` is set.
-        `dwell_s`: additional time for the records of a batch, before it asks for more.
+        `dwell_s`: additional time for the records of a batch, before it asks for more. `group_timeout_s`: how long
+        the partitions of its group are waited for.
         """
+        self._group_timeout_s = group_timeout_s
         self.client, self._resting, self._rests, self._dwell_s = client, resting, False, dwell_s
         self._joins, self._work, self._hurry = joins, work, hurry or threading.Event()
         self._worked = 0
@@ -174,13 +182,13 @@ class Reader:
         if self._joins:
             return
         self.client.connect(self._partitions)
-        deadline = now() + GROUP_TIMEOUT_S
+        deadline = now() + self._group_timeout_s
         while self._waits and not self.client.assignment():
             self._take()
             self.client.wait(PATIENCE_S)
             if now() > deadline:
                 cause = "; ".join(self.errors.values())
-                reason = f"the group gave no partition within {GROUP_TIMEOUT_S} s {cause}".rstrip()
+                reason = f"the group gave no partition within {self._group_timeout_s} s {cause}".rstrip()
                 raise UnansweredError(reason, self.client.NO_ANSWER)
 
     def run(self, start: float) -> None:
@@ -202,6 +210,7 @@ class Reader:
             else:
                 self.client.wait(PATIENCE_S)
         self.client.close()
+        self._receipts.close()
 
     def stop(self) -> None:
         self._stopped = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,16 @@ class Outcomes:
     """
 
     def __init__(
-        self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient, under_way: int
+        self,
+        spec: Mapping[str, Any],
+        number: int,
+        window: Window,
+        client: SendingClient,
+        under_way: int,
+        clock: Callable[[], float] = now,
     ) -> None:
-        """`under_way`: largest number of records without an outcome at a time."""
-        self._window, self._client = window, client
+        """`under_way`: largest number of records without an outcome at a time; `clock`: that of the window, in s."""
+        self._window, self._client, self._now = window, client, clock
         self._partitions: int = spec["partitions"]
         self._paced: bool = spec["paced"]
         self._passed: list[float] = []
@@ -112,7 +118,7 @@ class Outcomes:
         if self._paced:
             due = self._due[messages["private"] & self._mask]
             since, until = self._held
-            late = now() - due - np.maximum(0.0, until - np.maximum(due, since))
+            late = self._now() - due - np.maximum(0.0, until - np.maximum(due, since))
             inside = (due >= self._window.opens) & (due < self._window.closes)
             self._schedule_delay.record(late[inside])
             if self._over_time:
@@ -160,6 +166,11 @@ class Outcomes:
         passed = np.searchsorted(edges, self._due[sequences & self._mask], side="right")
         return np.asarray(passed % 2 == 1)
 
+    def close(self) -> None:
+        """Close the journals: every outcome has been heard."""
+        if self.journal:
+            self.journal.close()
+
     def count_failures(self, codes: npt.NDArray[np.int32]) -> None:
         for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
             self._client.count_failure(int(code), int(records))
@@ -181,3 +192,7 @@ class _Journals:
         rows["sequence"], rows["offset"] = messages["private"], messages["offset"]
         rows["partition"], rows["error"] = messages["partition"], messages["err"]
         self._outcomes.write(rows)
+
+    def close(self) -> None:
+        self._sends.close()
+        self._outcomes.close()

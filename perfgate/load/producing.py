@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,19 @@ CHUNKS_PER_PARTITION = 8
 class Sender:
     """Sends a client's share of a round, and has :class:`Outcomes` count every record."""
 
-    def __init__(self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient) -> None:
-        """`number` of this client, of the load's `spec["of"]`. Raises LoadClientError, ValueError."""
-        self.client = client
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        number: int,
+        window: Window,
+        client: SendingClient,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """`number` of this client, of the load's `spec["of"]`; `sleep`: what it pauses with, given s.
+
+        Raises LoadClientError, ValueError.
+        """
+        self.client, self._sleep = client, sleep
         self._turns: list[list[float]] = spec.get("turns", [])
         self._gap_s: float = spec.get("gap_s", 0.0)
         self._window = Window() if self._turns else window
@@ -123,7 +133,7 @@ class Sender:
         """
         precise_timers()
         self._schedule = Schedule(start + self._shift, self._rate)
-        time.sleep(max(0.0, start - now()))
+        self._sleep(max(0.0, start - now()))
         for turn in self._turns:
             self._take_turn(*(start + moment for moment in turn))
         if self._transactions:
@@ -147,6 +157,7 @@ class Sender:
             self._late_turns.append(int(now() > self._window.closes + self._gap_s))
         if self._transactions:
             self._commit(self._transactions)
+        self.outcomes.close()
 
     @property
     def errors(self) -> Mapping[str, str]:
@@ -268,7 +279,7 @@ class Sender:
                 due_at = max(due_at, self._limit.next_at(self._next))
             self.client.wait(min(due_at - now(), PATIENCE_S))
         else:
-            time.sleep(QUANTUM_S if self._paced else IDLE_S)
+            self._sleep(QUANTUM_S if self._paced else IDLE_S)
 
     def _rotate(self) -> None:
         """Have the client begin with another partition, every ROTATE_S."""
@@ -293,7 +304,7 @@ class Sender:
             if enough == 1:
                 self.client.wait(deadline - moment)  # the record is sent as soon as there is room
             else:
-                time.sleep(IDLE_S)
+                self._sleep(IDLE_S)
 
     def _next_partition(self) -> int:
         if self._keys is not None:

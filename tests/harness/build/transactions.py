@@ -1,12 +1,14 @@
 """A load with transactions, and mock brokers for it."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Producer
 
+from perfgate.load.clients import SendingClient
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window
 from perfgate.model import Load, Scenario, Settings, TopicSpec, settings
@@ -45,10 +47,19 @@ def request(
     return dict(producers_of(spec)["producer-1"])
 
 
-def sender(told: dict[str, Any], number: int, window: Window) -> Sender:
-    """Return Kafka's sender of these instructions, which says nothing on the terminal."""
+def sender(
+    told: dict[str, Any],
+    number: int,
+    window: Window,
+    *,
+    through: Callable[[SendingClient], SendingClient] = lambda client: client,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Sender:
+    """Return Kafka's sender of these instructions, which says nothing on the terminal; it sends `through` what is made
+    of its client.
+    """
     told = {**told, "client": {"log_level": "0", **told["client"]}}
-    return Sender(told, number, window, clients.sending(told, number))
+    return Sender(told, number, window, through(clients.sending(told, number)), sleep)
 
 
 @contextmanager

@@ -325,11 +325,10 @@ def test_where_each_record_goes_to_any_client_offsets_say_nothing_of_its_order()
     assert all(found[name] == 0 for found in (first, second) for name in ("duplicated", "reordered", "missed"))
 
 
-def test_a_group_that_gives_no_partition_is_told_with_the_clients_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.load.consuming.GROUP_TIMEOUT_S", 0.1)
+def test_a_group_that_gives_no_partition_is_told_with_the_clients_words() -> None:
     client = Shelf()
     client.errors["X"] = "no such subscription"
-    one = Reader({**READS, "assigned": None}, 0, Window(), client, threading.Event())
+    one = Reader({**READS, "assigned": None}, 0, Window(), client, threading.Event(), group_timeout_s=0.1)
     with pytest.raises(UnansweredError, match=r"the group gave no partition within 0.1 s no such subscription") as told:
         one.connect()
     assert told.value.code == "Timeout"

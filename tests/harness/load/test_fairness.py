@@ -3,9 +3,6 @@
 import time
 from dataclasses import replace
 
-import pytest
-
-from perfgate.load import producing
 from perfgate.load.schedule import Window, now
 from perfgate.model import Load, settings
 from perfgate.model.histogram import figures_of
@@ -52,9 +49,7 @@ def test_reports_are_heard_for_a_bounded_time() -> None:
     assert max(heard) == 1
 
 
-def test_a_record_that_waits_for_the_one_before_is_sent_as_soon_as_that_is_acknowledged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_record_that_waits_for_the_one_before_is_sent_as_soon_as_that_is_acknowledged() -> None:
     row = replace(
         TRANSACTED,
         transaction_ms=0,
@@ -62,21 +57,14 @@ def test_a_record_that_waits_for_the_one_before_is_sent_as_soon_as_that_is_ackno
         producer=settings({"queue.buffering.max.messages": 1, "linger.ms": 0, "log_level": 0}),
     )
     slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        time.sleep(seconds)
+
     with brokers(1) as addresses:
-        one = sender({**request(row, addresses), "records": 50}, 0, Window())
+        one = sender({**request(row, addresses), "records": 50}, 0, Window(), sleep=sleep)
         one.connect()
-        monkeypatch.setattr(producing, "time", Slept(slept))
         one.run(now())
     assert one.result()["acked"] == 50
     assert len(slept) < 10, "it waits for the acknowledgement, not for a while"
-
-
-class Slept:
-    """The module time, whose sleeps are noted."""
-
-    def __init__(self, slept: list[float]) -> None:
-        self._slept = slept
-
-    def sleep(self, seconds: float) -> None:
-        self._slept.append(seconds)
-        time.sleep(seconds)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,12 +9,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from perfgate.load import outcomes as module
 from perfgate.load import producing
-from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, read_journal, sends_path
+from perfgate.load.history import OUTCOME, SEND, outcomes_path, read_journal, sends_path
 from perfgate.load.outcomes import Outcomes
 from perfgate.load.schedule import Window
-from perfgate.model.histogram import encode, figures_of, latency_metrics
+from perfgate.model.histogram import encode, figures_of, latency_metrics, lowest_of
 from perfgate.systems.kafka.load.clib import ERR_PURGE_QUEUE, MESSAGE
 from perfgate.systems.kafka.load.clib import TIMED_OUT as TIMED_OUT_CODES
 
@@ -33,16 +31,14 @@ def test_a_partition_that_stands_still_keeps_its_times(partitions: int) -> None:
     assert (outcomes._due[waiting & outcomes._mask] == waiting).all()
 
 
-def delays_ms(
-    monkeypatch: pytest.MonkeyPatch, due: list[float], moment: float, *held: tuple[float, float, float]
-) -> list[float]:
-    """Return how late records due then and handed over at `moment` are, in ms, after nothing could be meanwhile."""
-    window = Window()
+def delays_ms(due: list[float], moment: float, *held: tuple[float, float, float]) -> Any:
+    """Return how late records due then and handed over at `moment` are, after nothing could be meanwhile.
+
+    The least first, in ms, as exactly as a histogram keeps them.
+    """
+    window, spec = Window(), {"topics": ["t"], "partitions": 1, "paced": True}
     window.set(0.0, 10.0)
-    outcomes = Outcomes({"topics": ["t"], "partitions": 1, "paced": True}, 0, window, Mock(), UNDER_WAY)
-    found: list[float] = []
-    monkeypatch.setattr(module, "now", lambda: moment)
-    monkeypatch.setattr(outcomes._schedule_delay, "record", found.extend)
+    outcomes = Outcomes(spec, 0, window, Mock(), UNDER_WAY, clock=lambda: moment)
     numbers = np.arange(len(due), dtype=np.uint64)
     outcomes.note_due(numbers, np.array(due))
     messages = np.zeros(len(due), MESSAGE)
@@ -50,19 +46,21 @@ def delays_ms(
     for one in held:
         outcomes.held(*one)
     outcomes.handed_over(messages, moment)
-    return [round(1e3 * float(late), 6) for late in found]
+    counts = outcomes.recorders()["schedule_delay"].counts()
+    late_us = np.repeat(lowest_of(np.arange(len(counts))), counts)
+    return pytest.approx((late_us / 1e3).tolist(), abs=0.3)
 
 
-def test_what_nothing_could_be_handed_over_for_is_no_delay_and_the_rest_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nothing_could_be_handed_over_for_is_no_delay_and_the_rest_is() -> None:
     """Standing still until 1.2 s, a generator filled its own buffer for 20 ms: that excuses 20 ms, not all of it."""
-    assert delays_ms(monkeypatch, [1.0, 1.15, 1.21, 1.3], 1.3, (1.2, 1.22, 1.0)) == [280.0, 130.0, 80.0, 0.0]
+    assert delays_ms([1.0, 1.15, 1.21, 1.3], 1.3, (1.2, 1.22, 1.0)) == [0.0, 80.0, 130.0, 280.0]
 
 
-def test_a_buffer_that_fills_again_while_it_catches_up_is_full_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_fills_again_while_it_catches_up_is_full_all_the_time() -> None:
     brokers_stood_still = (1.0, 1.5, 1.0), (1.51, 1.6, 1.2)
-    assert delays_ms(monkeypatch, [1.1, 1.4], 1.6, *brokers_stood_still) == [0.0, 0.0]
+    assert delays_ms([1.1, 1.4], 1.6, *brokers_stood_still) == [0.0, 0.0]
     apart = (1.0, 1.1, 1.0), (1.5, 1.6, 1.49)
-    assert delays_ms(monkeypatch, [1.2, 1.55], 1.6, *apart) == [300.0, 0.0]
+    assert delays_ms([1.2, 1.55], 1.6, *apart) == [0.0, 300.0]
 
 
 class Counted:
@@ -83,13 +81,12 @@ PURGED, TIMED_OUT, NOT_ENOUGH = -152, -192, 19
 class Sent:
     """A producer's records in a window from 10 to 20 s: each is made, handed over and heard of as a test says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, load: str, **spec: Any) -> None:
+    def __init__(self, load: str, **spec: Any) -> None:
         self.window, self.client, self.moment = Window(), Counted(), 0.0
         self.window.set(10.0, 20.0)
-        monkeypatch.setattr(module, "now", lambda: self.moment)
         client: Any = self.client
         whole = {"topics": ["t"], "partitions": 2, "paced": load == "paced", **spec}
-        self.outcomes = Outcomes(whole, 0, self.window, client, UNDER_WAY)
+        self.outcomes = Outcomes(whole, 0, self.window, client, UNDER_WAY, clock=lambda: self.moment)
         self._made = 0
 
     def hand_over(self, at: float, due: Sequence[float]) -> np.ndarray:
@@ -118,11 +115,9 @@ class Sent:
         return found.get("latency_ms.p50", 0.0)
 
 
-def test_a_record_is_acked_failed_withdrawn_or_unresolved_and_never_two_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_record_is_acked_failed_withdrawn_or_unresolved_and_never_two_of_them() -> None:
     """What is withdrawn from the buffer never left: counted as a failed send it was one of the brokers."""
-    one = Sent(monkeypatch, "capped")
+    one = Sent("capped")
     messages = one.hand_over(12.0, [12.0] * 8)
     one.hear(12.5, messages[:6].copy(), 0, PURGED, TIMED_OUT, PURGED, NOT_ENOUGH, 0)
     assert one.told("attempted", "acked", "withdrawn", "unresolved") == (8, 2, 2, 2)
@@ -143,9 +138,9 @@ def test_a_record_is_acked_failed_withdrawn_or_unresolved_and_never_two_of_them(
     ],
 )
 def test_a_capped_record_counts_when_it_is_heard_of(
-    monkeypatch: pytest.MonkeyPatch, handed_over: float, heard: float, attempted: int, acked: int
+    handed_over: float, heard: float, attempted: int, acked: int
 ) -> None:
-    one = Sent(monkeypatch, "capped")
+    one = Sent("capped")
     one.hear(heard, one.hand_over(handed_over, [0.0]))
     assert one.told("attempted", "acked") == (1, 1)
     assert one.told("attempted_in_window", "acked_in_window") == (attempted, acked)
@@ -156,10 +151,8 @@ def test_a_capped_record_counts_when_it_is_heard_of(
 
 
 @pytest.mark.parametrize(("due", "counts"), [(9.999, 0), (10.0, 1), (15.0, 1), (19.999, 1), (20.0, 0)])
-def test_a_paced_record_counts_when_it_was_due_and_waits_from_then(
-    monkeypatch: pytest.MonkeyPatch, due: float, counts: int
-) -> None:
-    one = Sent(monkeypatch, "paced")
+def test_a_paced_record_counts_when_it_was_due_and_waits_from_then(due: float, counts: int) -> None:
+    one = Sent("paced")
     one.hear(due + 0.5, one.hand_over(due + 0.1, [due]))
     assert one.told("due_in_window") == (counts,)
     recorders = one.outcomes.recorders()
@@ -171,8 +164,8 @@ def test_a_paced_record_counts_when_it_was_due_and_waits_from_then(
         assert found == pytest.approx([500.0, 400.0, 100.0], rel=0.02)
 
 
-def test_of_a_paced_load_what_timed_out_is_told_of_what_was_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Sent(monkeypatch, "paced")
+def test_of_a_paced_load_what_timed_out_is_told_of_what_was_due() -> None:
+    one = Sent("paced")
     messages = one.hand_over(12.0, [9.0, 12.0, 12.0, 12.0, 21.0])
     one.hear(13.0, messages, TIMED_OUT, TIMED_OUT, NOT_ENOUGH, 0, TIMED_OUT)
     assert one.told("due_in_window", "timed_out_in_window") == (3, 1)
@@ -181,10 +174,8 @@ def test_of_a_paced_load_what_timed_out_is_told_of_what_was_due(monkeypatch: pyt
     assert one.told("attempted", "acked", "withdrawn", "unresolved") == (7, 1, 1, 0)
 
 
-def test_what_was_due_in_an_earlier_turn_counts_when_its_outcome_comes_in_a_later_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one = Sent(monkeypatch, "paced")
+def test_what_was_due_in_an_earlier_turn_counts_when_its_outcome_comes_in_a_later_one() -> None:
+    one = Sent("paced")
     messages = one.hand_over(12.0, [12.0, 19.0, 25.0, 32.0])
     one.hear(12.1, messages[:1].copy())
     one.outcomes.next_turn()
@@ -198,8 +189,8 @@ def test_what_was_due_in_an_earlier_turn_counts_when_its_outcome_comes_in_a_late
     assert found.get_max_value() == pytest.approx(10e6, rel=0.02), "due at 19 s, heard of at 29 s"
 
 
-def test_of_a_capped_load_what_comes_between_two_turns_counts_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Sent(monkeypatch, "capped")
+def test_of_a_capped_load_what_comes_between_two_turns_counts_in_neither() -> None:
+    one = Sent("capped")
     messages = one.hand_over(19.5, [0.0, 0.0])
     one.outcomes.next_turn()
     one.window.set(30.0, 40.0)
@@ -209,13 +200,10 @@ def test_of_a_capped_load_what_comes_between_two_turns_counts_in_neither(monkeyp
     assert one.told("acked", "acked_in_window") == (2, 1)
 
 
-def test_what_a_producer_writes_down_is_what_it_handed_over_and_heard(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with ExitStack() as opened:  # a producer's journals are open as long as its process lives
-        monkeypatch.setattr(module, "Journal", lambda path: opened.enter_context(closing(Journal(path))))
-        one = Sent(monkeypatch, "paced", history=str(tmp_path))
-        one.hear(12.5, one.hand_over(12.0, [12.0, 12.0, 12.0])[1:].copy(), 0, TIMED_OUT)
+def test_what_a_producer_writes_down_is_what_it_handed_over_and_heard(tmp_path: Path) -> None:
+    one = Sent("paced", history=str(tmp_path))
+    one.hear(12.5, one.hand_over(12.0, [12.0, 12.0, 12.0])[1:].copy(), 0, TIMED_OUT)
+    one.outcomes.close()
     sends = read_journal(sends_path(tmp_path, 0), SEND)
     assert [row.tolist() for row in sends] == [(12.0, 0, 3, 0)]
     heard = read_journal(outcomes_path(tmp_path, 0), OUTCOME)
@@ -261,11 +249,9 @@ def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_
 
 
 @pytest.mark.parametrize(("topics", "partitions", "rows"), [(1, 102, 0), (2, 102, 2), (51, 102, 51), (2, 100, 0)])
-def test_of_too_many_partitions_latencies_are_kept_by_topic(
-    monkeypatch: pytest.MonkeyPatch, topics: int, partitions: int, rows: int
-) -> None:
+def test_of_too_many_partitions_latencies_are_kept_by_topic(topics: int, partitions: int, rows: int) -> None:
     several = {"topics": [f"t-{n}" for n in range(topics)], "partitions": partitions}
-    one = Sent(monkeypatch, "paced", **several)
+    one = Sent("paced", **several)
     messages = one.hand_over(11.0, [11.0, 11.0, 11.0])
     messages["partition"] = [0, 50, 99]
     one.hear(11.5, messages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import consuming as module
 from perfgate.load.consuming import CRC_EVERY, Receipts
-from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
+from perfgate.load.history import RECEIPT, read_journal, receipts_path
 from perfgate.load.payload import HEADER
 from perfgate.load.schedule import Window
 from perfgate.model.histogram import encode, latency_metrics
@@ -143,15 +141,10 @@ def test_what_is_given_again_counts_no_bytes() -> None:
     assert (found.received, found.received_in_window, found.received_bytes_in_window) == (1, 1, 250)
 
 
-def test_every_record_is_written_down_with_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ExitStack() as opened:  # a client's journal is open as long as its process lives
-        monkeypatch.setattr(module, "Journal", lambda path: opened.enter_context(closing(Journal(path))))
-        written(tmp_path)
-
-
-def written(tmp_path: Path) -> None:
+def test_every_record_is_written_down_with_whose_it_is(tmp_path: Path) -> None:
     found = receipts(history=str(tmp_path))
     give(found, 12.0, [11.0] * 3, runs=[RUN, 1, RUN], producers=[1, 1, 5])
+    found.close()
     rows = read_journal(receipts_path(tmp_path, 3), RECEIPT)
     assert rows["producer"].tolist() == [1, -1, -1]
     assert rows["sequence"].tolist() == rows["offset"].tolist() == rows["partition"].tolist() == [0, 1, 2]

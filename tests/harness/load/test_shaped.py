@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import outcomes as module
 from perfgate.load.outcomes import Outcomes
 from perfgate.load.schedule import Schedule, Window
 from perfgate.load.shaped import ShapedSchedule
@@ -21,6 +20,7 @@ from perfgate.model.load import OverTime
 from perfgate.model.metrics import OWED, PHASE_LATENCY
 from perfgate.model.shape import Shape, area, read_shape
 from perfgate.systems.kafka.load.clib import MESSAGE
+from tests.harness.build.clock import Clock
 from tests.harness.build.second_way import recorded
 from tests.harness.build.shapes import rate_at, records_by
 
@@ -83,10 +83,10 @@ def test_the_records_of_a_shape_are_its_area() -> None:
         "ramp:from=50,to=900,seconds=12",
     ],
 )
-def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path) -> None:
     """Two producers whose latencies grow with the rate and scatter; each record is journaled as it is counted."""
     shape, of, random = read_shape("load.shape", text), 2, np.random.default_rng(5)
-    window, results = Window(), []
+    window, results, clock = Window(), [], Clock()
     window.set(OPENS, OPENS + shape.seconds)
     for number in range(of):
         spec = {
@@ -97,7 +97,7 @@ def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, m
             "shape": {"points": shape.points, "phases": shape.phases},
         }
         client: Any = SimpleNamespace(failed=Counter[str](), PURGED=-1, TIMED_OUT=(-2,))
-        outcomes = Outcomes(spec, number, window, client, 1 << 16)
+        outcomes = Outcomes(spec, number, window, client, 1 << 16, clock=clock.monotonic)
         schedule = ShapedSchedule(START, OPENS, shape.points, number, of)
         due = schedule.due(np.arange(schedule.due_by(window.closes - 1e-9), dtype=np.uint64))
         rates = np.array([rate_at(shape, at - OPENS) for at in due.tolist()])
@@ -106,14 +106,12 @@ def test_a_second_way_finds_the_same_in_the_journal(text: str, tmp_path: Path, m
             part = slice(first, first + 50)
             rows = np.zeros(len(due[part]), MESSAGE)
             rows["private"], rows["offset"] = np.arange(first, first + len(rows)), np.arange(first, first + len(rows))
-            monkeypatch.setattr(module, "now", lambda at=float(due[part][-1]): at)
+            clock.now = moment = float(due[part][-1])
             outcomes.note_due(rows["private"], due[part])
-            outcomes.hand_over(rows, 0, float(due[part][-1]))
-            outcomes.handed_over(rows, float(due[part][-1]))
-            outcomes.hear(rows, np.maximum(due[part] + latency[part], due[part][-1]))
-        assert outcomes.journal
-        outcomes.journal._sends.close()
-        outcomes.journal._outcomes.close()
+            outcomes.hand_over(rows, 0, moment)
+            outcomes.handed_over(rows, moment)
+            outcomes.hear(rows, np.maximum(due[part] + latency[part], moment))
+        outcomes.close()
         results.append(outcomes)
     counts = [one.counts() for one in results]
     columns = {name: np.sum([one[name] for one in counts], axis=0).tolist() for name in counts[0] if "over" in name}

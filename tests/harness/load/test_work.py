@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import consuming
 from perfgate.load.consuming import Reader, Work
 from perfgate.load.engine import CATCH_UP_S, _drained_s
 from perfgate.load.processes import lag_of
@@ -96,17 +95,18 @@ def test_a_reader_that_is_stopped_stops_working() -> None:
     assert client.closed
 
 
-@pytest.mark.parametrize(("pauses", "ms", "rests"), [(True, 60.0, [True, False]), (True, 1.0, []), (False, 60.0, [])])
-def test_one_that_pauses_goes_on_polling_while_it_works_for_long(
-    pauses: bool, ms: float, rests: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consuming, "POLLS_WITHIN_S", 0.1)
-    one, client, thread = reading({**CONSTANT, "ms": ms, "pauses": pauses})
+@pytest.mark.parametrize(("pauses", "ms", "rests"), [(True, 6e4, [True, False]), (True, 1.0, []), (False, 6e4, [])])
+def test_one_that_pauses_goes_on_polling_while_it_works_for_long(pauses: bool, ms: float, rests: list[bool]) -> None:
+    hurry = threading.Event()
+    one, client, thread = reading({**CONSTANT, "ms": ms, "pauses": pauses}, hurry)
     until(lambda: one.result()["received"] == 3)
-    polled = client.empty.wait(0.0)
+    if ms > 1.0:
+        polled = client.empty.wait(20.0 if pauses else 0.2)
+        assert polled is pauses, "it asks for more meanwhile, of which it gets nothing"
+        assert one.progress()["done"] == 0
+        hurry.set()
     until(lambda: one.progress()["done"] == 3)
     assert client.rests == rests
-    assert polled or not (pauses and rests) or client.empty.is_set()
     one.stop()
     thread.join()
 
