@@ -225,19 +225,24 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
 
 
 def read_everything(
-    instructions: Instructions, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
+    instructions: Instructions,
+    spec: LoadSpec,
+    folder: Path,
+    ends: Sequence[int],
+    observer: Observer,
+    transport: Transport | None = None,
 ) -> Rows:
     """The records that a new consumer reads of every partition up to its end, in the log's order.
 
-    `ends`: each partition's end offset or, where offsets have gaps, its number of records. Raises LogUnreadError when
-    the consumer does not get there.
+    `ends`: each partition's end offset or, where offsets have gaps, its number of records. `transport`: None for this
+    host, which has the journal in `folder`. Raises LogUnreadError when the consumer does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     scenario = replace(spec.scenario, consumers=Consumers(membership="assigned"))
     (worker,) = instructions.consumers_of(replace(spec, scenario=scenario)).values()
     records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * scenario.record_bytes / READ_BYTES_PER_S
     request = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
-    with Generators({CONSUME: request}) as generators:
+    with Generators({CONSUME: request}, transport) as generators:
         generators.follow(CONSUME)
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
         generators.post(start=time.monotonic())

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import hypothesis
 import pytest
@@ -45,6 +46,19 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", str(folder))
         yield folder
+
+
+@pytest.fixture
+def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of this test alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def modules_more(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType, Path], None]:
+    """Return a function that lets a package have the modules of a folder too, until the test ends."""
+    return lambda package, folder: monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,7 +15,6 @@ import pytest
 from perfgate import faults
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, sends_path
-from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.model import FAULTS, Fault, FaultScenario, Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.errors import ConfigurationError
@@ -25,6 +25,7 @@ from perfgate.report.schema import schema_text
 from perfgate.report.terminal_tables import FAULT_COLUMNS, fault_rows, kind_notes
 from perfgate.systems.attached.command_faults import lacking
 from tests.harness.build import scenario
+from tests.harness.build.clock import Clock
 from tests.harness.build.generators import SPEC
 
 FILE = '''
@@ -56,24 +57,11 @@ REPLICAS = ((1, 2, 3), (2, 3, 1))
 
 
 @pytest.fixture(autouse=True)
-def blink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def blink(tmp_path: Path, modules_more: Callable[[ModuleType, Path], None]) -> Iterator[None]:
     (tmp_path / "blink.py").write_text(FILE)
-    monkeypatch.setattr(faults, "__path__", [*faults.__path__, str(tmp_path)])
+    modules_more(faults, tmp_path)
     yield
     sys.modules.pop("perfgate.faults.blink", None)
-
-
-@dataclass
-class Clock:
-    """Time that passes when it is waited for."""
-
-    now: float = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Cluster:
@@ -137,7 +125,7 @@ class Cluster:
         return []
 
     def sends(self) -> Rows:
-        sequence = np.arange(int((self.clock.now - self.start) * RATE))
+        sequence = np.arange(int(((self.end or self.clock.now) - self.start) * RATE))
         rows = np.zeros(len(sequence), SEND)
         rows["at"], rows["first"] = self.start + sequence / RATE, sequence
         rows["count"], rows["partition"] = 1, sequence % PARTITIONS
@@ -157,7 +145,6 @@ class Cluster:
         return [int((self.sends()["partition"] == number).sum()) for number in range(partitions)]
 
     def read_everything(self, *_: object) -> Rows:
-        self.clock.now = self.end
         taken = self.taken()
         rows = np.zeros(len(taken), RECEIPT)
         for name in ("at", "sequence", "offset", "partition"):
@@ -165,11 +152,7 @@ class Cluster:
         return rows
 
 
-def measured(late_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Measurement, Cluster]:
-    clock = Clock()
-    for name in ("perfgate.model.faults.time", "perfgate.measure.faults.fault_round.time"):
-        monkeypatch.setattr(name, clock)
-    monkeypatch.setattr(module, "SETTLED_WITHIN_S", 0.0)
+def measured(late_s: float, tmp_path: Path, clock: Clock) -> tuple[Measurement, Cluster]:
     row = FaultScenario.of(
         replace(
             scenario("blink"),
@@ -186,10 +169,8 @@ def measured(late_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("late_s", "verdict"), [(0.0, Verdict.PASS), (0.9, Verdict.PASS), (2.0, Verdict.REGRESSED)])
-def test_a_fault_in_one_file_goes_all_the_way(
-    late_s: float, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken, cluster = measured(late_s, tmp_path, monkeypatch)
+def test_a_fault_in_one_file_goes_all_the_way(late_s: float, verdict: Verdict, tmp_path: Path, clock: Clock) -> None:
+    taken, cluster = measured(late_s, tmp_path, clock)
     assert "blinking" in cluster.phases
     assert len(cluster.pauses) == 2
     assert taken.rounds[0].metrics["outage_s.max"] == pytest.approx(2.0 + late_s, abs=0.05)

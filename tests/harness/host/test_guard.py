@@ -79,11 +79,9 @@ def test_the_child_goes_when_the_guard_itself_is_killed(run: subprocess.Popen[st
     assert wait_until(lambda: gone(child))
 
 
-def test_brokers_data_is_deleted_by_the_next_start_where_the_guard_was_killed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("temporary_files")
+def test_brokers_data_is_deleted_by_the_next_start_where_the_guard_was_killed_too(tmp_path: Path) -> None:
     """A CI job that was cancelled left gigabytes for ever."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def brokers() -> EmbeddedCluster:
         return EmbeddedCluster(

@@ -4,28 +4,40 @@ import asyncio
 import importlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock, Mock
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from perfgate.host.clocks import Estimate
 from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
-from perfgate.load import history as collecting
-from perfgate.load import journaled
 from perfgate.load.agent import Agent
-from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal, receipts_path
+from perfgate.load.history import (
+    ACCEPT,
+    AS_THERE,
+    CHUNK_BYTES,
+    OUTCOME,
+    RECEIPT,
+    SEND,
+    HostJournals,
+    Journal,
+    read_journal,
+    receipts_path,
+)
 from perfgate.load.instructions import Requests
-from perfgate.load.journaled import load_flaws, not_whole
+from perfgate.load.journaled import load_flaws, not_whole, read_everything
+from perfgate.load.transport import LocalTransport
 from perfgate.model import Load
 from perfgate.model.load import LoadError, LoadSpec, LogUnreadError
 from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import scenario
-from tests.harness.build.generators import SPEC
+from tests.harness.build.clock import Clock
+from tests.harness.build.generators import SPEC, TALK, observer
 
 AHEAD = Estimate(at=100.0, offset=50.0, bound=0.001)
 LATER = Estimate(at=200.0, offset=50.2, bound=0.001)
@@ -53,16 +65,15 @@ class SaysOtherName(WithFolder):
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedFolder]:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def own(temporary_files: Path) -> Iterator[LockedFolder]:
     folder = LockedFolder()
     yield folder
     folder.delete()
-    assert not list(tmp_path.glob(f"{PREFIX}*"))
+    assert not list(temporary_files.glob(f"{PREFIX}*"))
 
 
-def journals(agent: Agent) -> HostJournals:
-    return HostJournals("load-1", lambda method, *args: asyncio.run(getattr(agent, method)(*args)))
+def journals(agent: Agent, clock: Callable[[], float] = time.monotonic) -> HostJournals:
+    return HostJournals("load-1", lambda method, *args: asyncio.run(getattr(agent, method)(*args)), clock)
 
 
 def wrote(own: LockedFolder, *moments: float) -> None:
@@ -71,18 +82,17 @@ def wrote(own: LockedFolder, *moments: float) -> None:
     journal.close()
 
 
-def test_all_of_it_comes_in_the_runs_time_as_often_as_it_is_asked_for(
-    own: LockedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_of_it_comes_in_the_runs_time_as_often_as_it_is_asked_for(own: LockedFolder, tmp_path: Path) -> None:
     """The host's clock is ahead by 50 s, and gains 0.2 s in the 100 s of the round; a chunk is no whole row."""
-    monkeypatch.setattr(collecting, "CHUNK_BYTES", 7)
+    assert CHUNK_BYTES % SEND.itemsize
+    many = CHUNK_BYTES // SEND.itemsize + 10
     there, here = journals(WithFolder(own)), tmp_path / "here"
-    wrote(own, 150.0, 200.1)
+    wrote(own, *[150.0] * many, 200.1)
     there.bring(here, AHEAD, LATER)
     wrote(own, 250.2)
     there.bring(here, AHEAD, LATER)
     rows = read_journal(here / NAME, SEND)
-    assert rows["at"] == pytest.approx([100.0, 150.0, 200.0], abs=1e-3)
+    assert rows["at"] == pytest.approx(np.array([100.0] * many + [150.0, 200.0]), abs=1e-3)
     assert set(rows["first"]) == {7}
 
 
@@ -112,17 +122,33 @@ def test_what_is_missing_is_told_with_the_host(
         there.bring(tmp_path / "here", AHEAD, LATER)
 
 
-def test_a_host_that_is_too_slow_is_not_waited_for(
-    own: LockedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collecting, "LEAST_S", -60.0)
-    wrote(own, 150.0, 151.0)
-    with pytest.raises(LoadError, match=r"load-1 is too slow: 0 of 48 bytes of producer-0\.sends came"):
-        journals(WithFolder(own)).bring(tmp_path / "here", AHEAD, LATER)
+class GivesLittle(WithFolder):
+    """One that takes 10 s to read a row."""
+
+    def __init__(self, folder: LockedFolder, clock: Clock) -> None:
+        super().__init__(folder)
+        self._clock = clock
+
+    async def read(self, name: str, begin: int, count: int) -> bytes:
+        self._clock.sleep(10.0)
+        return await super().read(name, begin, min(count, SEND.itemsize))
+
+
+@pytest.mark.parametrize("rows", [4, 5])
+def test_a_host_that_is_too_slow_is_not_waited_for(rows: int, own: LockedFolder, tmp_path: Path) -> None:
+    """For so few bytes it has 30 s before it is asked for the last of them."""
+    wrote(own, *[150.0] * rows)
+    clock = Clock()
+    there = journals(GivesLittle(own, clock), clock.monotonic)
+    if rows == 4:
+        there.bring(tmp_path / "here", AHEAD, LATER)
+        return
+    with pytest.raises(LoadError, match=r"load-1 is too slow: 96 of 120 bytes of producer-0\.sends came"):
+        there.bring(tmp_path / "here", AHEAD, LATER)
 
 
 def test_a_disk_of_the_run_that_is_full_is_told_with_the_host(own: LockedFolder, tmp_path: Path) -> None:
-    there = tmp_path / "here" / collecting.AS_THERE / "of-load-1"
+    there = tmp_path / "here" / AS_THERE / "of-load-1"
     there.mkdir(parents=True)
     (there / NAME).symlink_to("/dev/full")
     wrote(own, 150.0)
@@ -178,8 +204,8 @@ def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
     made.delete()
 
 
-def test_a_file_system_without_locks_has_folders_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.mark.usefixtures("temporary_files")
+def test_a_file_system_without_locks_has_folders_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(37, "No locks available")))
     made = LockedFolder()
     delete_left_over()
@@ -248,6 +274,16 @@ def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_
     assert short.text == "the consumers were given 7 records less than the log holds"
 
 
+READS_ALL = (
+    TALK[: TALK.index("for i in")]
+    + """
+say(event="progress", at=start, attempted=3, done=3, failed=0, last_error="")
+time.sleep(60)
+"""
+)
+"""A consumer that is given as many records as there are."""
+
+
 @pytest.mark.parametrize(
     ("followed", "offsets", "short"),
     [
@@ -259,14 +295,14 @@ def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_
     ],
 )
 def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_have_holes_has_all(
-    followed: bool, offsets: list[int], short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    followed: bool, offsets: list[int], short: str, tmp_path: Path
 ) -> None:
     rows = np.zeros(len(offsets), RECEIPT)
     rows["offset"] = offsets
     journal = Journal(str(receipts_path(tmp_path, 0)))
     journal.write(rows)
     journal.close()
-    monkeypatch.setattr(journaled, "Generators", MagicMock())
+    reads = LocalTransport(("-c", READS_ALL))
 
     class Holes(KafkaInstructions):
         @staticmethod
@@ -274,7 +310,7 @@ def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_h
             return {name: {**told, "followed": followed} for name, told in KafkaInstructions.consumers_of(spec).items()}
 
     def found() -> int:
-        return len(journaled.read_everything(Holes(), SPEC, tmp_path, [3], Mock()))
+        return len(read_everything(Holes(), SPEC, tmp_path, [3], observer([]), reads))
 
     if not short:
         assert found() == len(offsets)

@@ -2,14 +2,14 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from perfgate.load.boot import UNFINISHED_S, UNUSED_S, hold, prune
 
@@ -74,15 +74,24 @@ def test_what_a_process_uses_stays_until_it_has_ended(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [own]
 
 
-def test_one_that_goes_while_it_is_looked_for_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def is_waited_for(path: Path) -> bool:
+    """Return whether somebody waits for the lock of this folder; see proc_locks(5)."""
+    waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
+    return str(path.stat().st_ino) in {fields[6].rpartition(":")[2] for fields in waiting}
+
+
+def test_one_that_goes_while_it_is_looked_for_is_made_anew(tmp_path: Path) -> None:
     """Another run had the lock first: once it is had here the folder is not there any more."""
-    place, flock = made(tmp_path, key(1), 2 * UNUSED_S), fcntl.flock
-
-    def deleted_meanwhile(lock: int, how: int) -> None:
-        monkeypatch.undo()
-        prune(tmp_path, tmp_path / key(0))
-        flock(lock, how)
-
-    monkeypatch.setattr(fcntl, "flock", deleted_meanwhile)
-    assert not hold(place)
-    assert list(tmp_path.iterdir()) == []
+    place, until = made(tmp_path, key(1), 2 * UNUSED_S), time.monotonic() + 20
+    others = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    with ThreadPoolExecutor(1) as here:
+        try:
+            fcntl.flock(others, fcntl.LOCK_EX)
+            held = here.submit(hold, place)
+            while not is_waited_for(place):
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            shutil.rmtree(place)
+        finally:
+            os.close(others)
+        assert not held.result()

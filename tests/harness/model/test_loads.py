@@ -6,10 +6,10 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -100,12 +100,14 @@ def test_a_field_that_a_kind_does_not_take_is_refused(load: Load, path: str, wor
 
 
 @pytest.fixture
-def bursty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def bursty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules_more: Callable[[ModuleType, Path], None]
+) -> Iterator[Path]:
     """Put one more file, and nothing else, into the folder of the load kinds; give the folder that has it."""
     folder = tmp_path / "loads"
     folder.mkdir()
     (folder / "bursty.py").write_text(BURSTY)
-    monkeypatch.setattr(loads, "__path__", [*loads.__path__, str(folder)])
+    modules_more(loads, folder)
     importlib.invalidate_caches()
     loads.discover()
     adapter.cache_clear()  # type: ignore[attr-defined]
