@@ -47,13 +47,14 @@ USES = (
 """Of a key, as X.509 names them."""
 
 
-def check_scheduler(address: str) -> None:
+def check_scheduler(address: str, connect_s: float = CONNECT_S, answer_s: float = ANSWER_S) -> None:
     """Check that a Dask scheduler is at the address. Raises ConfigurationError with what is there in its place.
 
-    A client bounds the connection by itself, and waits for ever for the first message of whatever accepts it.
+    A client bounds the connection by itself, and waits for ever for the first message of whatever accepts it: here that
+    is waited for `answer_s` at most, after `connect_s` for the connection.
     """
     try:
-        asyncio.run(asyncio.wait_for(_identity(address, CONNECT_S), CONNECT_S + ANSWER_S))
+        asyncio.run(asyncio.wait_for(_identity(address, connect_s), connect_s + answer_s))
     except TimeoutError as error:
         raise ConfigurationError(
             f"--hosts={address}: something takes connections there and says nothing, as a Dask scheduler's dashboard "
@@ -72,9 +73,9 @@ async def _identity(address: str, connect_s: float) -> None:
         await scheduler.identity(n_workers=-1)
 
 
-def client_of(address: object, security: Security | None = None) -> Client:
-    """A client of the scheduler at this address. Raises OSError, TimeoutError when none answers."""
-    return Client(address, timeout=CONNECT_S, direct_to_workers=True, security=security)  # type: ignore[no-untyped-call]
+def client_of(address: object, security: Security | None = None, connect_s: float = CONNECT_S) -> Client:
+    """A client of the scheduler at this address. Raises OSError, TimeoutError when none answers within `connect_s`."""
+    return Client(address, timeout=connect_s, direct_to_workers=True, security=security)  # type: ignore[no-untyped-call]
 
 
 def own_cluster(keys: tuple[str, str], *, workers: int = 0, host: str = LOOPBACK, port: int = 0) -> LocalCluster:

@@ -2,6 +2,8 @@
 
 FAKE = """
 import json, sys, time
+READ = dict(read=10, received=10, received_in_window=5, received_bytes_in_window=500, foreign=0, corrupt=0, missed=0,
+    duplicated=0, reordered=0, redelivered=0, negative_latencies=0, fetches=0, fetch_ms=0)
 def now(): return time.monotonic() + spec.get("fake_ahead_s", 0)
 def say(**message): print(json.dumps(message), flush=True)
 def hear(name):
@@ -21,7 +23,7 @@ say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_win
     attempted=10, acked=10, acked_by_partition=[10],
     markers_by_partition=[0], latency_by_partition=[], latency_by_topic=[], due_in_window=5, timed_out_in_window=0,
     failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
-    cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
+    cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50, **(READ if spec.get("role") == "consume" else {}))
 """
 JOURNALING = """
 import numpy as np

@@ -16,11 +16,14 @@ from pathlib import Path
 import dask
 import psutil
 import pytest
+from distributed.core import Server
 
 from perfgate.load.agent import Agent, fingerprint, versions
 from perfgate.load.hosts import DaskTransport, dask_hosts, dealt
 from perfgate.load.processes import Generators
+from perfgate.load.scheduler import check_scheduler
 from perfgate.measure.host_validity import host_flaws
+from perfgate.model import Consumers
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -31,6 +34,15 @@ WORKER_OPTIONS = ("--nthreads=1", "--no-nanny", "--memory-limit=0", "--no-dashbo
 AHEAD_S = 0.25
 """So far is the clock of the second host ahead, that of its generators too."""
 THREE = replace(SPEC, scenario=replace(SPEC.scenario, producers=3))
+PAIRS = replace(
+    THREE,
+    scenario=replace(
+        THREE.scenario,
+        topic=replace(THREE.scenario.topic, partitions=3),
+        consumers=Consumers(membership="assigned", processes=3),
+    ),
+)
+"""Each producer can write what the consumer of its number reads."""
 
 
 class Ahead(Agent):
@@ -125,14 +137,12 @@ def test_each_host_tells_what_its_machine_did_in_the_window(result: LoadResult) 
         assert host.machine.tcp_sent > 0, "the control connection alone sends some"
 
 
-def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(
-    hosts: DaskTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("perfgate.load.engine.paired", lambda producers, consumers: True)
-    result = LibrdkafkaDriver(hosts).run(replace(THREE, hosts=2), observer([]))
-    assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 1)]
+def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(hosts: DaskTransport) -> None:
+    result = LibrdkafkaDriver(hosts).run(replace(PAIRS, hosts=2), observer([]))
+    assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 4), ("host-2", 2)]
     assert (hosts.names, hosts.first(2).names) == (["host-1", "host-2", "host-3"], ["host-1", "host-2"])
     assert not result.one_clock, "a load that others are held against writes to all partitions, as theirs does"
+    assert LibrdkafkaDriver(hosts).run(PAIRS, observer([])).one_clock
 
 
 def test_nothing_is_left_after_a_round(result: LoadResult) -> None:
@@ -198,20 +208,17 @@ def test_another_version_on_a_host_is_one_clear_error() -> None:
         pass
 
 
-def test_no_scheduler_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 1.0)
-    with pytest.raises(ConfigurationError, match="no Dask scheduler answers there"), dask_hosts("tcp://127.0.0.1:9"):
-        pass
+def test_no_scheduler_is_one_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="no Dask scheduler answers there"):
+        check_scheduler("tcp://127.0.0.1:9", connect_s=1.0)
 
 
-def test_what_takes_connections_and_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_connections_and_says_nothing_is_not_waited_for() -> None:
     """The port of a scheduler's dashboard, or a scheduler that was stopped."""
-    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 0.2)
-    monkeypatch.setattr("perfgate.load.scheduler.ANSWER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         words = r"takes connections there and says nothing, .* \"Scheduler at: tcp://\.\.\.\"$"
-        with pytest.raises(ConfigurationError, match=words), dask_hosts(f"tcp://127.0.0.1:{silent.getsockname()[1]}"):
-            pass
+        with pytest.raises(ConfigurationError, match=words):
+            check_scheduler(f"tcp://127.0.0.1:{silent.getsockname()[1]}", connect_s=0.2, answer_s=0.1)
 
 
 def test_what_answers_and_is_no_dask_is_one_clear_error() -> None:
@@ -230,14 +237,21 @@ def test_what_answers_and_is_no_dask_is_one_clear_error() -> None:
         answering.result()
 
 
-def test_a_scheduler_of_another_version_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def identity(address: str, connect_s: float) -> None:
-        raise TypeError("identity() got an unexpected keyword argument 'n_workers'")
+def test_a_scheduler_of_another_version_is_one_clear_error() -> None:
+    """It is asked for what it does not know."""
 
-    monkeypatch.setattr("perfgate.load.scheduler._identity", identity)
-    words = r"no Dask scheduler of this version: TypeError\(.*'n_workers'"
-    with pytest.raises(ConfigurationError, match=words), dask_hosts("tcp://127.0.0.1:9"):
-        pass
+    def identity() -> dict[str, object]:
+        return {}
+
+    async def refused() -> None:
+        async with Server({"identity": identity}) as other:  # type: ignore[no-untyped-call]
+            await other.listen("tcp://127.0.0.1:0")
+            with pytest.raises(
+                ConfigurationError, match=r"no Dask scheduler of this version: TypeError\(.*'n_workers'"
+            ):
+                await asyncio.to_thread(check_scheduler, other.address)
+
+    asyncio.run(refused())
 
 
 def test_a_cluster_that_cannot_be_started_here_is_one_clear_error(tmp_path: Path) -> None:
@@ -351,10 +365,12 @@ def test_a_run_that_is_killed_leaves_no_generator(where: str, tmp_path: Path, re
     assert none_left(15)
 
 
-def test_another_client_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_client_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that somebody else has started may have any."""
     there, client = versions(), importlib.metadata.version("confluent-kafka")
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0.1" if name == "confluent-kafka" else "1")
+    (installed := tmp_path / "confluent_kafka-0.0.1.dist-info").mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: confluent-kafka\nVersion: 0.0.1\n")
+    monkeypatch.syspath_prepend(tmp_path)
     assert there.startswith(fingerprint())
     assert f"confluent-kafka {client}" in there
     assert "confluent-kafka 0.0.1" in versions()

@@ -130,10 +130,9 @@ def test_each_namespace_has_a_network_of_its_own(result: LoadResult) -> None:
     assert one.tcp_sent > 0 < other.tcp_sent
 
 
-def test_connections_without_the_runs_key_are_refused(hosts: DaskTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_without_the_runs_key_are_refused(hosts: DaskTransport) -> None:
     """By the run's scheduler and by an agent: of one that has a certificate of its own, or none."""
     assert hosts
-    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 1.0)
     scheduler = {
         f"127.0.0.1:{each.laddr.port}"
         for each in psutil.Process().net_connections("tcp")
@@ -145,7 +144,7 @@ def test_connections_without_the_runs_key_are_refused(hosts: DaskTransport, monk
     for address in scheduler | there:
         for stranger in (security(*certificate_and_key()), None):
             with pytest.raises((OSError, TimeoutError)):
-                client_of(f"tls://{address}" if stranger else f"tcp://{address}", stranger)
+                client_of(f"tls://{address}" if stranger else f"tcp://{address}", stranger, connect_s=1.0)
 
 
 def test_an_agent_is_reached_at_its_tls_port_alone(hosts: DaskTransport) -> None:
