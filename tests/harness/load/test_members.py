@@ -13,7 +13,7 @@ from perfgate.load.consuming import Reader
 from perfgate.load.journaled import JournaledGenerators
 from perfgate.load.schedule import Window
 from perfgate.model import Consumers, Fault, FaultScenario, TopicSpec, settings
-from perfgate.systems.kafka.load import clients
+from perfgate.systems.kafka.load.clients import member_settings, stores_when_done
 from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build.faults import faulty
 from tests.harness.build.generators import SPEC
@@ -42,14 +42,12 @@ def test_those_that_join_later_are_processes_of_the_same_group(kind: str, late: 
     assert all(("joins_later" in one) is ("place" in one) for one in found.values())
 
 
-def test_a_static_member_and_its_successor_have_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, str]] = []
-    monkeypatch.setattr(clients, "_check_version", lambda folder: None)
-    monkeypatch.setattr(clients, "Consumer", lambda settings, *_, **__: made.append(settings))
-    for worker in workers("rolling-application").values():
-        for number in range(worker["first"], worker["first"] + 2):
-            clients.reading({**worker, "history": "journals"}, number, lambda: True)
-    names = [one["group.instance.id"] for one in made]
+def test_a_static_member_and_its_successor_have_one_name() -> None:
+    names = [
+        member_settings(worker, number)["group.instance.id"]
+        for worker in workers("rolling-application").values()
+        for number in range(worker["first"], worker["first"] + 2)
+    ]
     assert names == [f"app-{n}" for n in (0, 1, 2, 3, 4, 5)] * 2
 
 
@@ -57,16 +55,10 @@ def test_a_static_member_and_its_successor_have_one_name(monkeypatch: pytest.Mon
     ("consumers", "history", "stores"),
     [(STATIC, "j", True), (STATIC, "", False), (Consumers(membership="assigned"), "j", False)],
 )
-def test_positions_are_committed_after_the_journal_has_them(
-    consumers: Consumers, history: str, stores: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_positions_are_committed_after_the_journal_has_them(consumers: Consumers, history: str, stores: bool) -> None:
     """Of a member that is killed between the two a record would be passed over for good."""
-    made: list[bool] = []
-    monkeypatch.setattr(clients, "_check_version", lambda folder: None)
-    monkeypatch.setattr(clients, "Consumer", lambda *_, stores, **__: made.append(stores))
     worker = workers("kill-leader", consumers)["consumer-1"]
-    clients.reading({**worker, "history": history}, 0, lambda: True)
-    assert made == [stores]
+    assert stores_when_done({**worker, "history": history}) is stores
 
 
 def reader(joins: threading.Event, client: MagicMock) -> Reader:

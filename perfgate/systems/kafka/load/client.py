@@ -97,16 +97,16 @@ class Client(Failures):
         os.set_blocking(self._wakes, False)
         lib.rd_kafka_queue_io_event_enable(self.queue, self._wakes, b"!", 1)
 
-    def connect(self, partitions: int) -> None:
+    def connect(self, partitions: int, timeout_ms: int = METADATA_TIMEOUT_MS) -> None:
         """Learn where the topics' partitions are: `partitions` in all.
 
-        Raises LoadClientError when they are not as many, or not in time.
+        Raises LoadClientError when they are not as many, or not known within `timeout_ms`.
         """
         self.number(partitions)
         metadata = ctypes.POINTER(clib.Metadata)()
         # Without a topic's handle: the metadata of all topics that this client has handles of.
         only = self.topic_handles[0] if len(self.topics) == 1 else None
-        code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(metadata), METADATA_TIMEOUT_MS)
+        code = lib.rd_kafka_metadata(self.handle, 0, only, ctypes.byref(metadata), timeout_ms)
         if code:
             cause = "; ".join(self.errors.values())
             more = f" and {len(self.topics) - 1:,} more" if len(self.topics) > 1 else ""

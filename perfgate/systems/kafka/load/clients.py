@@ -31,14 +31,28 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
         from perfgate.systems.kafka.load.sharing import ShareMember  # older clients have none
 
         return ShareMember(spec, number)
-    client, assigned = dict(spec["client"]), spec["assigned"][number] if spec["assigned"] else None
-    if STATIC in client:  # each member has its own, which its successor keeps
+    return Consumer(
+        member_settings(spec, number),
+        spec["topics"],
+        spec["assigned"][number] if spec["assigned"] else None,
+        counts,
+        stores=stores_when_done(spec),
+        commit_records=spec["commit_records"],
+        most=POLL_AT_ONCE if spec["work"] else BATCH,
+    )
+
+
+def member_settings(spec: Mapping[str, Any], number: int) -> dict[str, str]:
+    """The settings of the consumer of this number: each static member has a name, and its successor the same."""
+    client = dict(spec["client"])
+    if STATIC in client:
         client[STATIC] += f"-{number - spec['first'] + spec.get('place', spec['first'])}"
-    # No position is committed before its records are in the journal, or before their work is done.
-    commits: int = spec["commit_records"]
-    stores = assigned is None and bool(spec.get("history") or spec["work"] or commits)
-    most = POLL_AT_ONCE if spec["work"] else BATCH
-    return Consumer(client, spec["topics"], assigned, counts, stores=stores, commit_records=commits, most=most)
+    return client
+
+
+def stores_when_done(spec: Mapping[str, Any]) -> bool:
+    """Whether a position is committed only when its record is done with: in the journal, and its work done."""
+    return not spec["assigned"] and bool(spec.get("history") or spec["work"] or spec["commit_records"])
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:

@@ -13,7 +13,7 @@ from perfgate.load.clients import Hear, LoadClientError, Rows, UnansweredError
 from perfgate.load.schedule import now
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
-from perfgate.systems.kafka.load.client import Client
+from perfgate.systems.kafka.load.client import METADATA_TIMEOUT_MS, Client
 
 BATCH = 4_096
 SEEK_TIMEOUT_MS = 10_000
@@ -53,8 +53,8 @@ class Consumer(Client):
         own = {"enable.auto.offset.store": "false"} if stores else {}
         super().__init__(clib.CONSUMER, {**settings, **own}, topics)
 
-    def connect(self, partitions: int) -> None:
-        super().connect(partitions)
+    def connect(self, partitions: int, timeout_ms: int = METADATA_TIMEOUT_MS) -> None:
+        super().connect(partitions, timeout_ms)
         if self._assigned is not None:
             with _listed(map(self._place, self._assigned)) as own:
                 self._must(lib.rd_kafka_assign(self.handle, own), "assigning partitions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,50 @@ GROUP = "group.id"
 ROW = np.dtype([("err", "<i4"), ("partition", "<i4"), ("payload", "<u8"), ("len", "<u8"), ("offset", "<i8")])
 
 
-class ShareMember:
+class Polled:
+    """What polls of a share group give, as rows; half of :class:`perfgate.load.clients.ReadingClient`."""
+
+    def __init__(self, topics: Sequence[str], partitions: int) -> None:
+        """`partitions`: of all topics, as many of each."""
+        each = partitions // len(topics)
+        self._first: dict[Any, Any] = {topic: number * each for number, topic in enumerate(topics)}
+        """Number of each topic's first partition over all topics; by the library's stubs a record may have no topic."""
+        self.errors: dict[str, str] = {}
+        self.failed: Counter[str] = Counter()
+        self.redelivered = 0
+
+    def pass_on(self, messages: Iterable[Message[bytes, bytes]], hear: Hear) -> int:
+        """Have the records among the messages heard, and count the errors; return the number of records."""
+        heard = now()
+        records: list[Message[bytes, bytes]] = []  # a type of the stubs: the library's takes no parameters
+        for message in messages:
+            if message.error() is None:
+                records.append(message)
+            else:
+                self._note(message.error())
+        if not records:
+            return 0
+        self.redelivered += sum((record.delivery_count() or 1) > 1 for record in records)
+        values = [record.value() or b"" for record in records]
+        data = np.frombuffer(b"".join([*values, b"end"]), np.uint8)
+        rows = np.zeros(len(records), ROW)
+        rows["len"] = [len(value) for value in values]
+        rows["payload"] = np.uint64(data.ctypes.data) + np.cumsum(rows["len"]) - rows["len"]
+        rows["partition"] = [self._first[record.topic()] + record.partition() for record in records]
+        rows["offset"] = [record.offset() for record in records]
+        hear(rows, heard)
+        return len(records)
+
+    def count_failure(self, code: int, records: int) -> None:
+        """Add failures by number."""
+        self.failed[str(code)] += records
+
+    def _note(self, error: Any) -> None:
+        self.failed[error.name()] += 1
+        self.errors.setdefault(error.name(), error.str())
+
+
+class ShareMember(Polled):
     """See :class:`perfgate.load.clients.ReadingClient`. Nothing can wake it: it waits where it takes."""
 
     NO_ANSWER, AT_END = NO_ANSWER, 0
@@ -41,16 +84,12 @@ class ShareMember:
 
         So all members of a process wait together. Raises LoadClientError.
         """
+        super().__init__(spec["topics"], spec["partitions"])
         history = spec.get("history")
         self._journal = Journal(str(accepts_path(Path(history), number))) if history else None
         self._topics: list[str] = spec["topics"]
-        each = spec["partitions"] // len(self._topics)
-        self._first = {topic: number * each for number, topic in enumerate(self._topics)}
-        """Number of each topic's first partition over all topics."""
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
-        self.errors: dict[str, str] = {}
-        self.failed: Counter[str] = Counter()
-        self.redelivered = self.accepts = 0
+        self.accepts = 0
         self._partitions = 0
         """Number that the group has given this member."""
         extra = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
@@ -90,29 +129,7 @@ class ShareMember:
         except KafkaException as error:
             self._note(error.args[0])
             return 0
-        heard = now()
-        records: list[Message[bytes, bytes]] = []  # a type of the stubs: the library's takes no parameters
-        for message in messages:
-            if message.error() is None:
-                records.append(message)
-            else:
-                self._note(message.error())
-        if not records:
-            return 0
-        self.redelivered += sum((record.delivery_count() or 1) > 1 for record in records)
-        values = [record.value() or b"" for record in records]
-        data = np.frombuffer(b"".join([*values, b"end"]), np.uint8)
-        rows = np.zeros(len(records), ROW)
-        rows["len"] = [len(value) for value in values]
-        rows["payload"] = np.uint64(data.ctypes.data) + np.cumsum(rows["len"]) - rows["len"]
-        rows["partition"] = [self._first[record.topic()] + record.partition() for record in records]
-        rows["offset"] = [record.offset() for record in records]
-        hear(rows, heard)
-        return len(records)
-
-    def count_failure(self, code: int, records: int) -> None:
-        """Add failures by number."""
-        self.failed[str(code)] += records
+        return self.pass_on(messages, hear)
 
     def rest(self, rests: bool) -> None:
         raise LoadClientError("a share consumer cannot rest")
@@ -137,7 +154,3 @@ class ShareMember:
 
     def _take_stats(self, text: str) -> None:
         self._partitions = json.loads(text).get("cgrp", {}).get("assignment_size", 0)
-
-    def _note(self, error: Any) -> None:
-        self.failed[error.name()] += 1
-        self.errors.setdefault(error.name(), error.str())
