@@ -16,32 +16,40 @@ HOST = "127.0.0.1"
 # Below Linux's ephemeral range (32768 up), so that no outgoing connection takes a port between choice and use.
 FIRST, LAST = 20_000, 32_000
 TRIES = 2_000
-_given: set[int] = set()
-"""Ports given out by this process: their listeners may not have started yet."""
 CONNECTIONS, TIMEOUT_S = 7, 5
 
 
-def free_ports(count: int) -> list[int]:
-    """Distinct ports that nothing listens on and that were not given out before.
+class Ports:
+    """Free loopback ports, each given once: what will listen there may not have begun to."""
 
-    Raises ConfigurationError when there are too few.
-    """
-    fresh = [port for port in range(FIRST, LAST) if port not in _given]
-    if len(fresh) < TRIES:  # a very long process: its first ports are free again by now, or do not bind
-        _given.clear()
-        fresh = list(range(FIRST, LAST))
-    chosen: list[int] = []
-    for port in random.sample(fresh, min(TRIES, len(fresh))):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        chosen.append(port)
-        if len(chosen) == count:
-            _given.update(chosen)
-            return chosen
-    raise ConfigurationError(f"ports taken: found {len(chosen)} of {count} free ports on {HOST} in {FIRST}-{LAST}")
+    def __init__(self) -> None:
+        self._given: set[int] = set()
+
+    def free(self, count: int) -> list[int]:
+        """Distinct ports that nothing listens on now, and that were not given before.
+
+        Raises ConfigurationError when there are too few.
+        """
+        fresh = [port for port in range(FIRST, LAST) if port not in self._given]
+        if len(fresh) < TRIES:  # a very long process: what it was given first is free again by now, or does not bind
+            self._given.clear()
+            fresh = list(range(FIRST, LAST))
+        chosen: list[int] = []
+        for port in random.sample(fresh, min(TRIES, len(fresh))):
+            with socket.socket() as probe:
+                try:
+                    probe.bind((HOST, port))
+                except OSError:
+                    continue
+            chosen.append(port)
+            if len(chosen) == count:
+                self._given.update(chosen)
+                return chosen
+        raise ConfigurationError(f"ports taken: found {len(chosen)} of {count} free ports on {HOST} in {FIRST}-{LAST}")
+
+
+free_ports = Ports().free
+"""See :meth:`Ports.free`: those of this process."""
 
 
 def listens(address: str, timeout_s: float) -> bool:

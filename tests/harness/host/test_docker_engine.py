@@ -1,28 +1,71 @@
 """The Docker engine of this machine: images are pulled as they are named, and one that nobody has is one error."""
 
-from unittest.mock import Mock
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import UnixStreamServer
+from urllib.parse import parse_qsl, urlsplit
 
-import docker
-import docker.errors
 import pytest
-from docker.models.images import ImageCollection
 
 from perfgate.host import docker_engine
 from perfgate.model.errors import ConfigurationError
 
 DIGEST = f"sha256:{'0123abcd' * 8}"
-NOT_HERE = docker.errors.ImageNotFound("no such image")
+REFUSED = 400, {"message": "invalid reference format"}
+
+
+class Engine(UnixStreamServer):
+    """As much of an engine's interface as is asked for. It has no image, and pulls what it is asked to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), Request)
+        self.pulled: list[dict[str, str]] = []
+        self.refuses = ""
+        """The method that it refuses an image's name to."""
+
+    def answer(self, method: str, url: str) -> tuple[int, object]:
+        parts = urlsplit(url)
+        if parts.path.endswith("/version"):
+            return 200, {"ApiVersion": "1.45"}
+        if "/images/" in parts.path and method == self.refuses:
+            return REFUSED
+        if parts.path.endswith("/images/create"):
+            self.pulled.append(dict(parse_qsl(parts.query)))
+        elif "/images/" in parts.path and not self.pulled:
+            return 404, {"message": "No such image"}
+        return 200, {"Id": "i"}
+
+
+class Request(BaseHTTPRequestHandler):
+    server: Engine
+
+    def _answer(self) -> None:
+        status, said = self.server.answer(self.command, self.path)
+        body = json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = _answer
+
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Return the interface of an engine that has no image, and pulls what it is asked for."""
-    api = Mock(base_url="http+docker://localhost")
-    api.inspect_image.side_effect = [NOT_HERE, {"Id": "i"}]
-    api.pull.return_value = []
-    engine = Mock(api=api, images=ImageCollection(Mock(api=api)))
-    monkeypatch.setattr(docker, "from_env", lambda **_: engine)
-    return api
+def engine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    path = tmp_path_factory.mktemp("engine") / "docker.sock"  # a socket's path is short
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    with Engine(path) as made:
+        serving = threading.Thread(target=made.serve_forever, args=(0.01,))
+        serving.start()
+        yield made
+        made.shutdown()
+        serving.join()
 
 
 @pytest.mark.parametrize(
@@ -34,17 +77,17 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Mock:
         (f"apache/kafka@{DIGEST}", "apache/kafka", DIGEST),
     ],
 )
-def test_an_image_that_is_not_here_is_pulled_as_it_is_named(api: Mock, image: str, repository: str, tag: str) -> None:
+def test_an_image_that_is_not_here_is_pulled_as_it_is_named(
+    engine: Engine, image: str, repository: str, tag: str
+) -> None:
     """One by its digest was looked for under a tag that no registry has."""
     docker_engine.have_images([image], print, option="--kafka-image")
-    api.pull.assert_called_once_with(repository, tag=tag, stream=True, all_tags=False)
+    assert engine.pulled == [{"fromImage": repository, "tag": tag}]
 
 
-@pytest.mark.parametrize("pulled", [False, True])
-def test_an_image_that_cannot_be_had_is_one_error(api: Mock, *, pulled: bool) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_image_that_cannot_be_had_is_one_error(engine: Engine, method: str) -> None:
     """A name that no image may have, as one with capitals, was a traceback."""
-    refused = docker.errors.APIError("400 Client Error", explanation="invalid reference format")
-    api.inspect_image.side_effect = NOT_HERE if pulled else refused
-    api.pull.side_effect = refused
+    engine.refuses = method
     with pytest.raises(ConfigurationError, match="cannot be pulled: invalid reference format; name another with --k"):
         docker_engine.have_images(["Apache/Kafka:4.3.1"], print, option="--kafka-image")

@@ -1,8 +1,8 @@
 """The laws of the journal: whenever a process is killed, what it has done is undone, or still noted."""
 
-import errno
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.host.journal import Journal, Machine, Notes, claimed, journals, lock_of
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 SUFFIX = ".jsonl"
@@ -27,6 +27,13 @@ journal = Journal(Path(sys.argv[1]), "r", ".jsonl", {"run": "r"})
 journal.note({"did": 1})
 print("there", flush=True)
 time.sleep(600)
+"""
+NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from perfgate.host.journal import Journal
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+Journal(Path(sys.argv[1]), "r", ".jsonl", {"run": "r"})
 """
 UNDOES = """
 import os, sys, time
@@ -201,13 +208,10 @@ def test_a_journal_is_seen_once_it_is_locked_and_says_whose_it_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_no_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_file: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(TargetError, match=r"r\.jsonl: No space left on device"):
-        Journal(tmp_path, "r", SUFFIX, {"run": "r"})
+def test_a_disk_without_room_leaves_no_journal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", NO_ROOM, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
+    assert re.search(r"TargetError: .*/r\.jsonl: File too large", done.stderr), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

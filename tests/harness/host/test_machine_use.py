@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host import machine_use
-from perfgate.host.machine_use import Look, boot_id, look, segments_of, speeds, use
+from perfgate.host.machine_use import Look, boot_id, look, periods_of, segments_of, speeds, use
 
 BEFORE = Look(at=10.0, cores=[5.0, 7.0], bytes_={"eth0": (0, 0), "eth1": (0, 0), "lo": (0, 0)}, segments=(10, 1))
 AFTER = Look(
@@ -35,14 +34,10 @@ def test_interfaces_that_state_no_speed_have_no_share() -> None:
     )
 
 
-def test_a_quota_that_held_the_container_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quota_that_held_the_container_back_is_told() -> None:
     """CPU as a whole is the node's, of which a container with a quota leaves most."""
-    stat = tmp_path / "cpu.stat"
-    monkeypatch.setattr(machine_use, "_cpu_stats", lambda: (stat,))
-    found = []
-    for text in ("nr_periods 10\nnr_throttled 4\n", "usage_usec 9\nnr_periods 30\nnr_throttled 9\n", "usage_usec 9\n"):
-        stat.write_text(text)
-        found.append(look().periods)
+    stats = "nr_periods 10\nnr_throttled 4\n", "usage_usec 9\nnr_periods 30\nnr_throttled 9\n", "usage_usec 9\n"
+    found = [periods_of(text) for text in stats]
     assert found == [(10, 4), (30, 9), (0, 0)]
     before, after = replace(BEFORE, periods=found[0]), replace(AFTER, periods=found[1])
     assert use(before, after, {}, with_run=False).throttled_share == 0.25

@@ -232,15 +232,13 @@ def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: P
     assert not list((tmp_path / "state").glob("run-1*"))
 
 
-def test_a_full_disk_reverts_no_less(make: Make, applied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_reverts_no_less(make: Make, applied: Path, tmp_path: Path) -> None:
     """What is noted of a command that runs is of use where the run is killed, and no reason not to run it."""
     change = make()
     change.change(())
-
-    def full(_path: Path, _text: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
+    (running,) = (tmp_path / "state").glob("*.command")
+    running.unlink()
+    running.symlink_to("/dev/full")
     assert change.close() == ()
     assert not applied.exists()
 
