@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.measure.canary import usable_cores
@@ -304,6 +304,19 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """Of a container's control group (version 2): us of processor time in a period of this many us, or max."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Processors:
+    """Processors of the machine, of which brokers may use all, and those that this process may use (`allowed`)."""
+
+    there: float
+    allowed: float
+
+
+def processors_here() -> Processors:
+    """Return those of this machine."""
+    return Processors(there=os.cpu_count() or math.inf, allowed=processors_allowed())
+
+
 def round_flaws(
     load: Load,
     result: LoadResult,
@@ -315,20 +328,21 @@ def round_flaws(
     promised: bool = False,
     clients: int = 1,
     others_cores: float = 0.0,
+    processors: Processors | None = None,
 ) -> tuple[Flaw, ...]:
     """Every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
     producer sends again. `promised`: of :func:`~perfgate.model.delivery.is_promised`. `clients`: how many send and
-    receive. `others_cores`: what loads at the same time used of this machine.
+    receive. `others_cores`: what loads at the same time used of the generators' machine, which has these `processors`;
+    None: it is this one.
     """
+    processors = processors or processors_here()
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
-    # All processors of the machine, whatever part of them this process may use: brokers may use the others.
-    cores = os.cpu_count() or math.inf
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
-    at_ease = _had_processors_left(result, used if shares_cores else 0.0, others_cores)
+    at_ease = _had_processors_left(result, used if shares_cores else 0.0, others_cores, processors.allowed)
     at_ease = at_ease and not any(flaw.again for flaw in of_hosts)
-    room = processors_left(result, used, cores, others_cores) if shares_cores else None
+    room = processors_left(result, used, processors.there, others_cores) if shares_cores else None
     held_back = brokers.get(HELD_BACK, 0.0)
     by_quota = of_generator(
         f"{SATURATED}: the CPU quota of the container that this run is in held its clients back in {held_back:.0%} of "
@@ -351,7 +365,7 @@ def round_flaws(
         ),
         *of_hosts,
     )
-    if room is not None and used is not None and used >= BROKERS_PART * cores:
+    if room is not None and used is not None and used >= BROKERS_PART * processors.there:
         every_flaw = tuple(replace(flaw, whose="brokers") if flaw.again else flaw for flaw in every_flaw)
     reason = unhealthy(brokers)
     return (*every_flaw, of_brokers(reason, late=True, kind="unhealthy")) if reason else every_flaw
@@ -392,20 +406,23 @@ def _clients_of(scenario: Scenario) -> int:
     return max(1, scenario.producers * scenario.threads + reading)
 
 
-def _had_processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float) -> bool:
-    """Whether this machine had processors left in the window; load hosts elsewhere are checked on their own."""
+def _had_processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float, allowed: float) -> bool:
+    """Whether of those `allowed` this machine had processors left in the window.
+
+    Load hosts elsewhere are checked on their own.
+    """
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True
     used = math.inf if brokers_cores is None else brokers_cores + result.cpu_cores + others_cores
-    return used < PROCESSORS_FULL * processors_allowed()
+    return used < PROCESSORS_FULL * allowed
 
 
-def processors_allowed() -> float:
-    """Number of processors this process may use, by its affinity and the quota of its container."""
+def processors_allowed(quota: Path = QUOTA) -> float:
+    """Number of processors this process may use, by its affinity and the `quota` of its container."""
     try:
-        quota, period = QUOTA.read_text().split()
-        allowed = float(quota) / float(period)
+        most, period = quota.read_text().split()
+        allowed = float(most) / float(period)
     except (OSError, ValueError):
         allowed = math.inf
     return min(usable_cores(), allowed)

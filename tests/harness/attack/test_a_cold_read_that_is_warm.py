@@ -124,15 +124,14 @@ def test_records_that_brokers_still_have_are_no_read_of_the_remote_tier(clock: C
     assert READ_AGAIN not in [words for _, words in never.marks]
 
 
-def test_the_remote_tier_is_kafkas_own_where_none_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiered, "tiered_jar", lambda version: Path(f"/jars/{version}.jar"))
+def test_the_remote_tier_is_kafkas_own_where_none_is_stated(tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=2, config=settings({"remote.log.storage.system.enable": "true"}))
     assert tiered.is_tiered(spec)
     assert not tiered.is_tiered(ClusterSpec())
     stated = settings({**dict(spec.config), "remote.log.storage.manager.class.name": "org.example.S3"})
     assert not tiered.is_tiered(replace(spec, config=stated))
-    found = tiered.tiered_settings(spec, tmp_path)
-    assert found["remote.log.storage.manager.class.path"] == f"/jars/{spec.version}.jar"
+    found = tiered.tiered_settings(spec, tmp_path, Path("/jars/storage.jar"))
+    assert found["remote.log.storage.manager.class.path"] == "/jars/storage.jar"
     assert found["rsm.config.dir"] == str(tmp_path / "remote-tier")
     assert found["rlmm.config.remote.log.metadata.topic.replication.factor"] == "2"
 

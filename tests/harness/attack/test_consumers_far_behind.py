@@ -1,6 +1,5 @@
 """Consumers a little slower were REGRESSED; those so slow that they never got what was acknowledged were INVALID."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.measure import validity as module
 from perfgate.measure.assembly import round_of
-from perfgate.measure.validity import round_flaws
+from perfgate.measure.canary import usable_cores
+from perfgate.measure.validity import Processors, processors_allowed, round_flaws
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.delivery import is_idempotent
 from perfgate.model.load import LoadResult
@@ -24,18 +23,12 @@ QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=
 AT_LIMIT = replace(HOST, machine=replace(MACHINE, cpu_share=0.99))
 
 
-@pytest.fixture(autouse=True)
-def of_four_cores(cores: Callable[[int], None]) -> None:
-    cores(4)
-
-
 def told(read: dict[str, Any], **changes: Any) -> LoadResult:
     return replace(load_result(sent=sent(**changes.pop("sent", {})), received=received(**read)), **changes)
 
 
 def measured(
     result: LoadResult,
-    monkeypatch: pytest.MonkeyPatch,
     *,
     used: float | None = 1.0,
     own: bool = True,
@@ -43,9 +36,16 @@ def measured(
     idempotent: bool = False,
 ) -> Round:
     """Return the round of this load on a machine of 4 cores, `allowed` so many, of which its brokers `used` so many."""
-    monkeypatch.setattr(module, "processors_allowed", lambda: allowed)
     brokers = {} if used is None else {"broker_cpu_cores.sum": used, "broker_cpu_cores.max": used / 3}
-    found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own, idempotent=idempotent)
+    found = round_flaws(
+        CAPPED,
+        result,
+        accounting(3000),
+        brokers,
+        shares_cores=own,
+        idempotent=idempotent,
+        processors=Processors(there=4, allowed=allowed),
+    )
     return round_of(1, result, accounting(3000), brokers, found, "", own_brokers=own)
 
 
@@ -54,14 +54,14 @@ def verdict(found: Round, canary: tuple[CanaryReading, ...] = ()) -> Verdict:
 
 
 @pytest.mark.parametrize("read", [BEHIND, NOTHING, {"received": 5999, "by_group": [(3000, 9), (2999, 9)]}])
-def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = measured(told(read), monkeypatch)
+def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any]) -> None:
+    found = measured(told(read))
     assert found.invalid
     assert found.broken == late_texts(found) == found.invalid
     assert verdict(found) is Verdict.BROKEN
     assert verdict(found, (*[QUIET] * 3, replace(QUIET, steal=0.95))) is Verdict.INVALID, "another load's doing"
     assert verdict(found, (*[QUIET] * 3, replace(QUIET, steal=0.5))) is Verdict.BROKEN, "half of the time is no reason"
-    elsewhere = measured(told(read), monkeypatch, own=False)
+    elsewhere = measured(told(read), own=False)
     assert (verdict(elsewhere), late_texts(elsewhere)) == (Verdict.INVALID, elsewhere.invalid)
 
 
@@ -82,10 +82,8 @@ def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkey
         (told(NOTHING, sent={"markers_by_partition": [1]}), 1.0),  # committed after the window, it may be
     ],
 )
-def test_what_may_be_the_generators_doing_is_not(
-    result: LoadResult, used: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = measured(result, monkeypatch, used=used)
+def test_what_may_be_the_generators_doing_is_not(result: LoadResult, used: float | None) -> None:
+    found = measured(result, used=used)
     assert found.invalid
     assert not found.broken
     assert verdict(found) is Verdict.INVALID
@@ -100,11 +98,9 @@ def test_what_may_be_the_generators_doing_is_not(
         (told({"received": 0, "received_in_window": 0}, sent={"markers_by_partition": [1]}), 3.0),
     ],
 )
-def test_consumers_that_are_given_nothing_lack_no_processor(
-    result: LoadResult, used: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_consumers_that_are_given_nothing_lack_no_processor(result: LoadResult, used: float) -> None:
     """BROKEN where brokers used 1.0 of 2 cores, INVALID where they used 1.75."""
-    assert verdict(measured(result, monkeypatch, used=used)) is Verdict.BROKEN
+    assert verdict(measured(result, used=used)) is Verdict.BROKEN
 
 
 @pytest.mark.parametrize(
@@ -119,10 +115,8 @@ def test_consumers_that_are_given_nothing_lack_no_processor(
         ({"reordered": 1}, True, False),
     ],
 )
-def test_what_brokers_give_wrongly_is_theirs(
-    read: dict[str, Any], idempotent: bool, late: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = measured(told(read, cpu_cores=2.0), monkeypatch, used=1.9, idempotent=idempotent)
+def test_what_brokers_give_wrongly_is_theirs(read: dict[str, Any], idempotent: bool, late: bool) -> None:
+    found = measured(told(read, cpu_cores=2.0), used=1.9, idempotent=idempotent)
     assert verdict(found) is Verdict.BROKEN
     assert bool(late_texts(found)) is late
 
@@ -133,21 +127,20 @@ def test_who_is_idempotent() -> None:
     assert is_idempotent(replace(scenario(), transaction_ms=100))
 
 
-def test_processors_that_the_run_may_not_use_are_not_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_that_the_run_may_not_use_are_not_left_over() -> None:
     """By taskset or a container's quota it had two of four, and used them."""
-    assert not measured(told(BEHIND, cpu_cores=1.0), monkeypatch, allowed=2).broken
+    assert not measured(told(BEHIND, cpu_cores=1.0), allowed=2).broken
 
 
-def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(module, "usable_cores", lambda: 8)
-    assert module.processors_allowed() == 8
-    for text, allowed in (("150000 100000\n", 1.5), ("max 100000\n", 8), ("1600000 100000\n", 8)):
-        (tmp_path / "cpu.max").write_text(text)
-        assert module.processors_allowed() == allowed
+def test_a_containers_quota_counts(tmp_path: Path) -> None:
+    quota, usable = tmp_path / "cpu.max", usable_cores()
+    assert processors_allowed(quota) == usable
+    for text, allowed in (("75000 100000\n", 0.75), ("max 100000\n", usable), (f"{usable}60000 10000\n", usable)):
+        quota.write_text(text)
+        assert processors_allowed(quota) == allowed
 
 
-def test_load_hosts_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_hosts_are_looked_at_one_by_one() -> None:
     """Their generators are not on the brokers' machine: 5 cores of theirs are none of its 4."""
     hosts = tuple(replace(HOST, name=name, machine=MACHINE) for name in ("host-1", "host-2"))
-    assert measured(told(BEHIND, cpu_cores=5.0, hosts=hosts, one_clock=True), monkeypatch).broken
+    assert measured(told(BEHIND, cpu_cores=5.0, hosts=hosts, one_clock=True)).broken

@@ -5,6 +5,7 @@ as a producer or consumer. So it is of brokers that never get ready.
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.host.waiting import check_while_starting, start_error
+from perfgate.host.waiting import SILENCE_S, check_while_starting, start_error
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
 from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
@@ -45,13 +46,13 @@ from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, Topics, answer
 from perfgate.systems.kafka.load.client import _failed
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed import own_cluster
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
 from tests.harness.build.canary import QUIET, Canary
 from tests.harness.build.clock import Clock
 from tests.harness.build.generators import SPEC, driver, observer
+from tests.harness.build.generators import processes as processes_of
 from tests.harness.build.real_brokers import partition
 from tests.harness.measure.test_bursts import AT, Limited
 from tests.harness.measure.test_switching import observer as edges_of
@@ -154,18 +155,12 @@ def test_a_round_trip_that_does_not_come_back_is_the_brokers() -> None:
 # --- brokers that start
 
 
-def test_brokers_that_never_get_ready_are_broken(
-    monkeypatch: pytest.MonkeyPatch, admin_by: Callable[[Callable[[], object]], None]
-) -> None:
+def test_brokers_that_never_get_ready_are_broken(admin_by: Callable[[Callable[[], object]], None]) -> None:
     admin_by(lambda: Admin(kafka(KafkaError._TRANSPORT)))
-
-    def silent(_missing: object, **_: object) -> None:
-        raise TimeoutError("after 30 s: no progress")
-
-    monkeypatch.setattr(own_cluster, "wait_while_it_progresses", silent)
     cluster: Any = MagicMock()
-    cluster._wait = partial(OwnCluster._wait, cluster)
-    with pytest.raises(BrokersFailedError, match="were not ready after 30 s") as caught:
+    clock = Clock()
+    cluster._wait = partial(OwnCluster._wait, cluster, now=clock.monotonic, pause=clock.sleep)
+    with pytest.raises(BrokersFailedError, match=rf"were not ready after {SILENCE_S:.0f} s: no progress") as caught:
         OwnCluster.wait_until_ready(cluster, "SAMEZONE")
     assert caught.value.perhaps_late
 
@@ -266,16 +261,15 @@ def test_a_client_that_never_got_metadata_is_the_brokers_doing() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reads", [True, False])
+def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(reads: bool) -> None:
     """Producers that got nothing acknowledged were BROKEN, these INVALID."""
-    running = processes.Generators({}, MagicMock(start=lambda *_: {}, lead_s=0.0))
-    for reads in (True, False):
+    with processes_of("consumer-1") as (running, heard):
         running.follow("consumer", reads=reads)
-        running._history = [Progress(at=0.0, attempted=0, done=0, failed=0)]
-        monkeypatch.setattr(running, "_listen", lambda *_, **__: iter([None]))
+        heard("consumer-1", {"event": "progress", "at": 0.0, "attempted": 0, "done": 0, "failed": 0})
         with pytest.raises(LoadError, match="no record was acknowledged or received") as caught:
-            running.warm_up(-1.0, 0.0, observer([]))
-        assert isinstance(caught.value, SendsFailedError) is reads
+            running.warm_up(time.monotonic(), 0.0, observer([]))
+    assert isinstance(caught.value, SendsFailedError) is reads
 
 
 @pytest.mark.parametrize(

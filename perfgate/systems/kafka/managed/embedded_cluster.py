@@ -34,7 +34,7 @@ from perfgate.systems.kafka.managed.faults import ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_settings
+from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar, tiered_settings
 from perfgate.systems.own_processes import OwnProcesses
 
 FORMAT_TIMEOUT_S = 300
@@ -199,7 +199,7 @@ class EmbeddedCluster(OwnCluster):
             log_dir=self._data / node_name(self.spec, node),
         )
         if is_tiered(self.spec) and node in self._ids:
-            settings = {**tiered_settings(self.spec, self._data), **settings}
+            settings = {**tiered_settings(self.spec, self._data, tiered_jar(self.spec.version)), **settings}
         if self._secured and node in self._ids:
             settings |= self._secured.broker_settings(settings["listener.security.protocol.map"])
         return "".join(f"{name}={value}\n" for name, value in settings.items())

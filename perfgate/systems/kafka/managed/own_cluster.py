@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -129,11 +130,18 @@ class OwnCluster(StartedCluster):
     def _logged(self) -> Hashable:
         """A value that differs once a node has logged more."""
 
-    def _wait(self, missing: Callable[[], str], failure: str) -> None:
+    def _wait(
+        self,
+        missing: Callable[[], str],
+        failure: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
         check = partial(check_while_starting, self.check, self.spec.config)
         try:
-            wait_while_it_progresses(missing, logged=self._logged, check=check)
+            wait_while_it_progresses(missing, logged=self._logged, check=check, now=now, pause=pause)
         except TimeoutError as error:
             reason = f"{failure} {error}\n{self.log_tail(10)}"
             raise BrokersFailedError(reason, perhaps_late=True) from error

@@ -59,11 +59,11 @@ def tiered_jar(version: str) -> Path:
     return jar
 
 
-def tiered_settings(spec: ClusterSpec, folder: Path) -> dict[str, str]:
-    """Return the brokers' settings of a remote tier in `folder`, which all of them share."""
+def tiered_settings(spec: ClusterSpec, folder: Path, jar: Path) -> dict[str, str]:
+    """Return the brokers' settings of a remote tier in `folder`, which all of them share; `jar`: what it is made of."""
     return {
         MANAGER: LOCAL,
-        "remote.log.storage.manager.class.path": str(tiered_jar(spec.version)),
+        "remote.log.storage.manager.class.path": str(jar),
         "remote.log.storage.manager.impl.prefix": "rsm.config.",
         "rsm.config.dir": str(folder / FOLDER),
         "remote.log.metadata.manager.listener.name": "INTERNAL",
