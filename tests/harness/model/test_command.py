@@ -1,28 +1,41 @@
 """The command in messages is one that works where they are read."""
 
 import ast
+import os
 import re
-import sys
-import sysconfig
+import subprocess
+import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from perfgate.model import command
 from perfgate.model.command import PROGRAM, command_line, installing, program
 from tests.harness.run_gate import ROOT
 
+SAYS = "import runpy, sys; name, *words = sys.argv[2:]; print(runpy.run_path(sys.argv[1])[name](*words))"
+Says = Callable[..., str]
+
 
 @pytest.fixture
-def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an environment's programs, with the gate's; the working folder has the environment in it."""
-    folder = tmp_path / "my venv" / "bin"
-    folder.mkdir(parents=True)
-    executable(folder / PROGRAM)
-    monkeypatch.setattr(sysconfig, "get_path", {"scripts": str(folder)}.get)
-    monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.chdir(tmp_path)
-    return folder
+def scripts(tmp_path: Path) -> Path:
+    """The folder of an environment's programs, with the gate's."""
+    venv.create(tmp_path / "my venv")
+    executable(tmp_path / "my venv" / "bin" / PROGRAM)
+    return tmp_path / "my venv" / "bin"
+
+
+@pytest.fixture
+def says(scripts: Path, tmp_path: Path) -> Says:
+    """Return a function that gives what a function says of the environment: in this folder, with this PATH."""
+
+    def of(function: Callable[..., str], *words: str, folder: Path = tmp_path, path: Path = Path("/nowhere")) -> str:
+        asked: list[str | Path] = [scripts / "python", "-c", SAYS, command.__file__, function.__name__, *words]
+        environment = {**os.environ, "PATH": str(path)}
+        return subprocess.check_output(asked, cwd=folder, env=environment, text=True).removesuffix("\n")
+
+    return of
 
 
 def executable(path: Path) -> None:
@@ -30,39 +43,29 @@ def executable(path: Path) -> None:
     path.chmod(0o755)
 
 
-def test_it_has_the_name_that_the_path_finds_and_else_a_path(
-    scripts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert program() == f"'my venv/bin/{PROGRAM}'"
-    monkeypatch.chdir(scripts.parent)
-    assert program() == f"bin/{PROGRAM}"
-    (tmp_path / "links").mkdir()
-    monkeypatch.chdir(tmp_path / "links")
-    assert program() == f"'{scripts}/{PROGRAM}'"
-    (tmp_path / "links" / PROGRAM).symlink_to(scripts / PROGRAM)
-    monkeypatch.setenv("PATH", str(tmp_path / "links"))
-    assert program() == PROGRAM, "as pipx has it"
+def test_it_has_the_name_that_the_path_finds_and_else_a_path(scripts: Path, says: Says, tmp_path: Path) -> None:
+    assert says(program) == f"'my venv/bin/{PROGRAM}'"
+    assert says(program, folder=scripts.parent) == f"bin/{PROGRAM}"
+    (links := tmp_path / "links").mkdir()
+    assert says(program, folder=links) == f"'{scripts}/{PROGRAM}'"
+    (links / PROGRAM).symlink_to(scripts / PROGRAM)
+    assert says(program, path=links) == PROGRAM, "as pipx has it"
 
 
-def test_a_program_of_another_environment_is_not_named(
-    scripts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_of_another_environment_is_not_named(says: Says, tmp_path: Path) -> None:
     executable(tmp_path / PROGRAM)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert program() == f"'my venv/bin/{PROGRAM}'"
+    assert says(program, path=tmp_path) == f"'my venv/bin/{PROGRAM}'"
 
 
-def test_a_checkout_that_is_not_installed_is_called_as_a_module(scripts: Path) -> None:
+def test_a_checkout_that_is_not_installed_is_called_as_a_module(scripts: Path, says: Says) -> None:
     (scripts / PROGRAM).unlink()
-    assert program() == "'my venv/bin/python' -m perfgate"
+    assert says(program) == "'my venv/bin/python' -m perfgate"
 
 
-def test_words_are_quoted_for_a_shell(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(scripts))
-    assert command_line("gate", "--target", "my own.toml", "-k", "a or b") == (
-        f"{PROGRAM} gate --target 'my own.toml' -k 'a or b'"
-    )
-    assert installing("hosts") == f"'my venv/bin/python' -m pip install '{PROGRAM}[hosts]'"
+def test_words_are_quoted_for_a_shell(scripts: Path, says: Says) -> None:
+    words = "gate", "--target", "my own.toml", "-k", "a or b"
+    assert says(command_line, *words, path=scripts) == f"{PROGRAM} gate --target 'my own.toml' -k 'a or b'"
+    assert says(installing, "hosts") == f"'my venv/bin/python' -m pip install '{PROGRAM}[hosts]'"
 
 
 TARGETS = re.findall(r"^targets := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].replace(" ", "|")

@@ -20,7 +20,7 @@ import pytest
 from perfgate.fixtures.reports import pytest_runtest_makereport
 from perfgate.metrics.prometheus_source import check_url
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import MASK, Secret, from_environment, leave_no_core_dump, masked, redacted, revealed, scrub
+from perfgate.model.secret import MASK, Secret, from_environment, masked, redacted, revealed, scrub
 from perfgate.report.html import FOR_NODE
 from perfgate.report.results import write_run
 from tests.harness.run_gate import PROBES, gate
@@ -153,17 +153,15 @@ def test_what_scrubbing_cannot_search_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path is longer than the system takes (PATH_MAX): so it is closed to root, too."""
     Secret(PASSWORD)
-    (tmp_path / "closed").mkdir()
-    scandir = os.scandir
-
-    def refuses(folder: str) -> object:
-        if Path(folder).name == "closed":
-            raise PermissionError(13, "Permission denied", str(folder))
-        return scandir(folder)
-
-    monkeypatch.setattr(os, "scandir", refuses)
-    assert scrub(tmp_path) == [tmp_path / "closed"]
+    monkeypatch.chdir(tmp_path)
+    closed = tmp_path
+    while len(str(closed)) < os.pathconf("/", "PC_PATH_MAX"):
+        closed /= "x" * 200
+        Path(closed.name).mkdir()
+        os.chdir(closed.name)
+    assert scrub(tmp_path) == [closed]
 
 
 def test_a_secret_that_is_no_utf8_is_one_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -233,13 +231,17 @@ def test_no_core_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_that_allows_no_core_at_all_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_allows_no_core_at_all_is_fine() -> None:
     """Without a privilege a limit cannot be raised, not even from 0 to 1."""
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 0))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    leave_no_core_dump()
-    assert asked == [(0, 0)]
+    program = "import resource; from perfgate.model.secret import leave_no_core_dump; leave_no_core_dump(); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program} print(resource.getrlimit(resource.RLIMIT_CORE))"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    )
+    assert done.stdout.strip() == "(0, 0)", done.stderr
 
 
 def reported(longrepr: object) -> object:
