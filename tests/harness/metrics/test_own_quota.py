@@ -1,5 +1,7 @@
 """The CPU quota of the container that a run is in: a client that it holds back is what limits the load."""
 
+from collections.abc import Iterable
+from itertools import count, repeat
 from pathlib import Path
 
 import pytest
@@ -13,14 +15,19 @@ from perfgate.model.compared import SATURATED
 from tests.harness.build import accounting, load_result
 
 
-def quota(*counts: tuple[int, int]) -> OwnQuota:
-    """Return one of a group that counts so, beside one above it that holds nothing back."""
-    told = iter(counts)
-    return OwnQuota(lambda: [next(told), (7, 0)])
+def quota(*counts: tuple[int, int], above: Iterable[int] = repeat(7)) -> OwnQuota:
+    """Return one of a group that counts so, beside one above it, of so many periods, that holds nothing back."""
+    told = zip(counts, above, strict=False)
+
+    def read() -> list[tuple[int, int]]:
+        own, periods = next(told)
+        return [own, (periods, 0)]
+
+    return OwnQuota(read)
 
 
 def test_the_share_is_of_the_periods_of_the_windows_alone() -> None:
-    noted = quota((0, 0), (10, 5), (100, 90), (110, 91))
+    noted = quota((0, 0), (10, 5), (100, 90), (110, 91), above=count(7))
     samplers = Samplers((), "no usage", quota=noted)
     for _ in range(4):
         samplers.edge()
