@@ -32,33 +32,33 @@ JAVA_NEEDED = 17
 """Pulsar 4.0 and 4.2 are compiled for it (pulsar.apache.org, "Pulsar Java runtime")."""
 
 
-def known_versions() -> list[str]:
-    """Versions that can be started, oldest first."""
-    names = [path.name.removeprefix("pulsar-").removesuffix(SUFFIX) for path in LISTS.glob(f"pulsar-*{SUFFIX}")]
+def known_versions(lists: Path = LISTS) -> list[str]:
+    """Versions that can be started, those of which the folder has lists, oldest first."""
+    names = [path.name.removeprefix("pulsar-").removesuffix(SUFFIX) for path in lists.glob(f"pulsar-*{SUFFIX}")]
     return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
 
 
-def kept_digests(version: str) -> Mapping[str, str]:
+def kept_digests(version: str, lists: Path = LISTS) -> Mapping[str, str]:
     """SHA-256 of every jar of this Pulsar by its coordinates (group:artifact[:classifier]:version).
 
     Raises ConfigurationError for a version without a list.
     """
-    path = LISTS / f"pulsar-{version}{SUFFIX}"
-    if version not in known_versions():
+    path = lists / f"pulsar-{version}{SUFFIX}"
+    if version not in (known := known_versions(lists)):
         raise ConfigurationError(
-            f"Pulsar {version} is not among those whose jars are known: {', '.join(known_versions())}; another one "
+            f"Pulsar {version} is not among those whose jars are known: {', '.join(known)}; another one "
             "is measured as a cluster of your own (--target FILE.toml)"
         )
     return {name: sha256 for sha256, name in (line.split() for line in path.read_text().splitlines())}
 
 
-def pulsar_jars(version: str) -> Jars:
+def pulsar_jars(version: str, lists: Path = LISTS) -> Jars:
     """Pulsar `version` from the local repository (~/.m2), where missing jars are fetched first.
 
-    Every jar is checked against the list at every call. Raises ConfigurationError for an unknown version, and for a
-    jar that cannot be fetched, or is not the tested jar.
+    Every jar is checked against the version's list, of the folder `lists`, at every call. Raises ConfigurationError for
+    an unknown version, and for a jar that cannot be fetched, or is not the tested jar.
     """
-    expected = kept_digests(version)
+    expected = kept_digests(version, lists)
     try:
         with repository() as url, ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
             from jgo.maven import MavenContext  # takes 0.1 s, and only a run that starts brokers fetches jars
@@ -78,13 +78,18 @@ def pulsar_jars(version: str) -> Jars:
     return Jars(version=version, jars=jars)
 
 
-def tool_jars(version: str) -> Jars:
-    """The jars of pulsar-perf: those of this Pulsar, or of the default Pulsar where its list has no tool.
+def tool_version(version: str) -> str:
+    """The Pulsar whose pulsar-perf is used: this one, or the default one where its list has no tool.
 
-    A client of 4.0 speaks with every later broker. Raises ConfigurationError as :func:`pulsar_jars` does.
+    A client of 4.0 speaks with every later broker.
     """
     known = version in known_versions() and any(TOOL in name for name in kept_digests(version))
-    return pulsar_jars(version if known else DEFAULT_PULSAR_VERSION)
+    return version if known else DEFAULT_PULSAR_VERSION
+
+
+def tool_jars(version: str) -> Jars:
+    """The jars of the pulsar-perf for this Pulsar. Raises ConfigurationError as :func:`pulsar_jars` does."""
+    return pulsar_jars(tool_version(version))
 
 
 def are_here(version: str) -> bool:

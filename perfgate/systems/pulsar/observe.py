@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,17 +41,20 @@ class OwnerWatch(AskingWatch):
         brokers: Mapping[str, int],
         bookies: Mapping[str, int],
         there: Callable[[], Collection[int]],
+        every_s: float = ASK_EVERY_S,
+        ensembles_every_s: float = ENSEMBLES_EVERY_S,
     ) -> None:
         """`brokers`, `bookies`: ids by host:port of their addresses; `there`: ids of other nodes that answer now.
 
-        `admin` should give up on a broker that does not answer after ANSWER_WITHIN_S.
+        `every_s`: the pause between two questions; `ensembles_every_s`: how often ensembles are asked for. `admin`
+        should give up on a broker that does not answer after ANSWER_WITHIN_S.
         """
-        super().__init__(topic, every_s=ASK_EVERY_S)
+        super().__init__(topic, every_s=every_s)
         self._admin, self._there = admin, there
         self._brokers, self._bookies = brokers, bookies
         self._partitions: list[TopicName] = []
         self._ensembles: dict[TopicName, tuple[int, ...]] = {}
-        self._ensembles_at = -ENSEMBLES_EVERY_S
+        self._ensembles_every_s, self._ensembles_at = ensembles_every_s, -math.inf
         self._pool = ThreadPoolExecutor(AT_A_TIME)
 
     def __enter__(self) -> Self:
@@ -69,7 +73,7 @@ class OwnerWatch(AskingWatch):
         except TargetError:
             return None
         leaders = tuple(self._pool.map(self._owner, self._partitions))
-        if time.monotonic() - self._ensembles_at >= ENSEMBLES_EVERY_S:
+        if time.monotonic() - self._ensembles_at >= self._ensembles_every_s:
             for partition, bookies in zip(
                 self._partitions, self._pool.map(self._ensemble, self._partitions), strict=True
             ):

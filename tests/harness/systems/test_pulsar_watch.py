@@ -9,7 +9,6 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import TopicSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import State
-from perfgate.systems.pulsar import observe
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.topics import Topics
 from perfgate.systems.pulsar.observe import OwnerWatch
@@ -37,6 +36,8 @@ class Scene:
             brokers=addresses | services,
             bookies={f"bookie-{number}:3181": 11 + number for number in range(3)},
             there=lambda: self.bookies,
+            every_s=0.01,
+            ensembles_every_s=0.0,
         )
 
     def sees(self, come: Callable[[State], bool]) -> State:
@@ -49,9 +50,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(observe, "ASK_EVERY_S", 0.01)
-    monkeypatch.setattr(observe, "ENSEMBLES_EVERY_S", 0.0)
+def scene() -> Iterator[Scene]:
     with served(FakePulsar()) as pulsar:
         pulsar.namespaces["kpg/run"] = {}
         found = Scene(pulsar)
