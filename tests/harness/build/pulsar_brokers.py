@@ -69,6 +69,8 @@ class FakePulsar:
         self.stale_policies = 0
         """Ledgers that are still opened with the quorums from before a policy."""
         self.page = 10_000
+        self.further_on = 0
+        """Entries that subscriptions have left behind."""
         self.requests: list[Request] = []
         self.first: list[tuple[Callable[[Request], bool], Answer | None]] = []
         """Answers that are given instead, each once, to the first request that fits; None: the connection breaks."""
@@ -83,6 +85,8 @@ class FakePulsar:
         self.writable_bookies = 3
         """Of those that are listed, which are three."""
         self.addresses: dict[int, str] = {}
+        self.inside = ""
+        """The URL that each broker has for itself, where it is not the one that it is reached at."""
         self.scheme = "http"
         self.count = brokers
 
@@ -202,7 +206,7 @@ class FakePulsar:
     def _analyzed(self, partition: Partition, body: Any) -> dict[str, Any]:
         places = [(ledger, entry) for ledger, held in enumerate(partition.entries) for entry in range(len(held))]
         start = (body["ledgerId"], body["entryId"]) if body else (0, 0)
-        ahead = [place for place in places if place >= start]
+        ahead = [place for place in places[self.further_on :] if place >= start]
         read = ahead[: self.page]
         found = {
             "entries": len(read),
@@ -224,7 +228,8 @@ class FakePulsar:
             case ["brokers", "internal-configuration"], "GET":
                 return 200, {"metadataStoreUrl": f"zk:{self.metadata}", "ledgersRootPath": "/ledgers"}
             case ["broker-stats", "load-report"], "GET":
-                return 200, {"webServiceUrl": f"http://{self.addresses[broker]}", "cpu": {}, "bundles": []}
+                inside = self.inside or f"http://{self.addresses[broker]}"
+                return 200, {"webServiceUrl": inside, "cpu": {}, "bundles": []}
             case ["bookies", "all"], "GET":
                 return 200, {"bookies": [{"bookieId": f"bookie-{number}:3181"} for number in (2, 0, 1)]}
             case ["brokers"], "GET":

@@ -1,9 +1,16 @@
 """Client files as they are handed out: every setting of the Java clients, log-in lines, and example targets."""
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -181,15 +188,27 @@ def test_a_log_in_that_is_not_used_is_noted(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_target_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfgate.systems.kafka.attached import described as module
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a key, and the certificate of it, which is its own authority."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(datetime(2020, 1, 1)).not_valid_after(datetime(2120, 1, 1))
+    certificate = made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    file = tmp_path_factory.mktemp("keys") / "keys.pem"
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate)
+    return file
 
-    for name in ("KAFKA_API_KEY", "KAFKA_API_SECRET", "KAFKA_USER", "KAFKA_PASSWORD", "PROMETHEUS_TOKEN"):
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_target_is_read(path: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secrets that it names, and the files of certificates, are the user's."""
+    of_kafka = ("KAFKA_API_KEY", "KAFKA_API_SECRET", "KAFKA_USER", "KAFKA_PASSWORD")
+    for name in (*of_kafka, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PROMETHEUS_TOKEN"):
         monkeypatch.setenv(name, "a-value-of-a-test")
-    # The files of certificates that it names are the user's.
-    monkeypatch.setattr(module, "refuse_what_is_no_client", lambda _client, _bootstrap: None)
-    target = load_target(path, no_stores)
+    example = tmp_path / path.name
+    example.write_text(re.sub(r'(?m)^("ssl\.\w+\.location" += )"[^"]+"', rf'\1"{keys}"', path.read_text()))
+    target = load_target(example, no_stores)
     assert target.limits.total_bytes > 0
 
 

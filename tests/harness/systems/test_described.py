@@ -15,7 +15,6 @@ from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, Secret, redacted, revealed
 from perfgate.systems.attached.command_faults import FaultCommands
-from perfgate.systems.kafka.attached import described as module
 from perfgate.systems.kafka.attached.client_settings import inlined
 from perfgate.systems.kafka.attached.described import DescribedTarget, load_target
 from perfgate.systems.kafka.attached.java_properties import KeyStores, translated
@@ -363,7 +362,6 @@ def test_whatever_comes_from_elsewhere_is_a_secret(
     name: str, value: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings whose names do not say so were shown: a token endpoint's URL with a user, the extensions of a token."""
-    monkeypatch.setattr(module, "refuse_unknown_settings", lambda client: None)
     monkeypatch.setenv("KPG_VALUE", value)
     (tmp_path / "KPG_VALUE").write_text(value + "\n")
     target = described(tmp_path, f'{LEAST}[client]\n"{name}" = {{ {by} = "KPG_VALUE" }}\n')
@@ -388,7 +386,6 @@ def test_a_user_in_a_url_is_a_secret_wherever_it_stands(properties: bool, tmp_pa
 def test_a_file_whose_path_is_a_secret_can_be_sent_to_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.pem").write_text("the authority")
     monkeypatch.setenv("KPG_CA", str(tmp_path / "ca.pem"))
-    monkeypatch.setattr(module, "refuse_unknown_settings", lambda client: None)
     target = described(tmp_path, LEAST + '[client]\n"ssl.ca.location" = { env = "KPG_CA" }\n')
     assert dict(inlined(target.client, target.path))["ssl.ca.pem"] == "the authority"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfgate.host import journal
 from perfgate.host.disk import state_dir
-from perfgate.host.journal import is_alive, mark_of_this_process
+from perfgate.host.journal import Machine, is_alive, mark_of_this_process
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.attached import manifest as module
 from perfgate.systems.attached.manifest import Manifest, leftovers
@@ -116,20 +116,9 @@ def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:
         ("a - - 7", "b - - 7", False),  # nothing is known
     ],
 )
-def test_a_run_is_known_to_have_ended_where_the_kernel_tells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, here: str, ended: bool
-) -> None:
-    def at(words: str) -> None:
-        machine = journal.Machine(*words.replace("-", "").split(" "))
-        monkeypatch.setattr(journal, "this_machine", lambda _path: machine)
-
-    at(was)
-    manifest = Manifest(tmp_path, cluster_id="c", run_id="r1")
-    manifest.plans("kpg-1")
-    manifest.close()
-    at(here)
-    (left,) = leftovers(tmp_path, "c")
-    assert left.has_ended == ended
+def test_a_run_is_known_to_have_ended_where_the_kernel_tells(was: str, here: str, ended: bool) -> None:
+    there, reader = (Machine(*words.replace("-", "").split(" ")) for words in (was, here))
+    assert there.locks_count(reader) is ended
 
 
 def test_a_broker_that_was_brought_back_is_not_brought_back_again(tmp_path: Path) -> None:

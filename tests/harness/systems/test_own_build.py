@@ -9,7 +9,6 @@ import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
-from unittest.mock import Mock
 
 import pytest
 from requests.utils import get_netrc_auth
@@ -28,17 +27,26 @@ from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.tiered import tiered_jar
 from tests.harness.build import scenario
 
-LOGGING = (Path("/logging/log4j-core.jar"),)
+LOGGING = "log4j-core.jar"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(java, "resolved_jars", lambda *_: LOGGING)
+def resolved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the names of what is resolved: whatever it is, it is one jar to log with. Nothing is fetched."""
+    asked: list[str] = []
+    (tmp_path / LOGGING).write_bytes(b"a jar")
+
+    def resolve(what: str, _endpoint: str) -> tuple[Path, ...]:
+        asked.append(what)
+        return (tmp_path / LOGGING,)
+
+    monkeypatch.setattr(java, "resolved_jars", resolve)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv(VARIABLE, raising=False)
     java.jars_of_build.cache_clear()
     java.digest_of_build.cache_clear()
+    return asked
 
 
 def distribution(folder: Path, version: str = "4.4.0-SNAPSHOT") -> Path:
@@ -57,17 +65,14 @@ def test_a_distribution_its_libs_and_its_archive_are_one_build(tmp_path: Path) -
     for at in (home, home / "libs", archive):
         found = java.jars_of_build(str(at))
         assert found.version == "4.4.0-SNAPSHOT"
-        assert found.jars[0] == LOGGING[0], "what the suite logs with comes first"
+        assert found.jars[0] == tmp_path / LOGGING, "what the suite logs with comes first"
         assert {jar.name for jar in found.jars[1:]} == {jar.name for jar in (home / "libs").iterdir()}
 
 
-def test_a_scenario_on_a_build_has_its_version_and_is_told_from_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scenario_on_a_build_has_its_version_and_is_told_from_others(tmp_path: Path) -> None:
     home = distribution(tmp_path)
     row = with_changes(scenario(), [("cluster.home", str(home))])
     assert java.with_version_of_build(row).cluster.version == "4.4.0-SNAPSHOT"
-    monkeypatch.setattr(java, "jars_of_build", lambda _home: Mock(jars=tuple((home / "libs").iterdir())))
     before = java.digest_of_build(str(home))
     (home / "libs" / "scala-library-2.13.16.jar").write_bytes(b"built anew")
     java.digest_of_build.cache_clear()
@@ -129,12 +134,10 @@ def test_an_image_has_the_version_of_its_tag_or_an_unknown_one(image: str, versi
     assert stated.cluster.version == "4.0.1"
 
 
-def test_tools_for_an_image_of_unknown_version_are_the_suites_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(java, "kafka_jars", asked.append)
-    java.jars_of(ClusterSpec(version="unknown", image="mine"))
-    java.jars_of(ClusterSpec(version="3.9.1"))
-    assert asked == [DEFAULT_KAFKA_VERSION, "3.9.1"]
+def test_tools_for_an_image_of_unknown_version_are_the_suites_own(resolved: list[str]) -> None:
+    assert java.jars_of(ClusterSpec(version="unknown", image="mine")).version == DEFAULT_KAFKA_VERSION
+    assert java.jars_of(ClusterSpec(version="3.9.1")).version == "3.9.1"
+    assert resolved == [f"Kafka {DEFAULT_KAFKA_VERSION}", "Kafka 3.9.1"]
 
 
 def test_a_broker_tells_its_version_in_its_log() -> None:

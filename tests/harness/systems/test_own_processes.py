@@ -15,8 +15,7 @@ WAITS = ["sleep", "60"]
 
 
 @pytest.fixture
-def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnProcesses]:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def processes(tmp_path: Path) -> Iterator[OwnProcesses]:
     made = OwnProcesses(lambda node: f"node-{node}", tmp_path, data="nodes-", caches=AotCaches({}))
     yield made
     made.close()

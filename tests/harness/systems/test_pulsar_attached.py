@@ -22,7 +22,6 @@ from perfgate.systems.pulsar.attached.described import load_target
 from perfgate.systems.pulsar.attached.external import PulsarTarget
 from perfgate.systems.pulsar.attached.own_namespace import PROPERTY
 from perfgate.systems.pulsar.attached.trial import Trials
-from perfgate.systems.pulsar.client.admin import Admin
 from tests.harness.build import scenario
 from tests.harness.build.clock import Clock
 from tests.harness.build.pulsar_brokers import FakePulsar, Request, asked, served
@@ -359,12 +358,9 @@ def test_a_role_that_is_no_superuser_sees_less_and_says_so(pulsar: FakePulsar, t
         cluster.live_settings()
 
 
-def test_brokers_behind_a_proxy_are_seen_by_the_list_alone(
-    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_behind_a_proxy_are_seen_by_the_list_alone(pulsar: FakePulsar, target: Made) -> None:
     """Their own addresses lead nowhere from here: each seemed not to be ready, and no run could start."""
-    inside = "http://127.0.0.1:1"
-    monkeypatch.setattr(Admin, "own_addresses", lambda *_: {"webServiceUrl": inside})
+    pulsar.inside = "http://127.0.0.1:1"
     one = target(pulsar)
     one.prepare([SPEC])
     cluster = one.cluster(SPEC)

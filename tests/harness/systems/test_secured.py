@@ -4,7 +4,6 @@ import os
 import signal
 import stat
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +12,6 @@ from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
-from perfgate.systems.kafka.managed import secured
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.faults import METADATA, QUORUM_STATE
 from perfgate.systems.kafka.managed.secured import ContainerKeys, Secured
@@ -61,15 +59,13 @@ def test_the_keys_of_containers_are_nobody_elses_and_end_with_them() -> None:
     assert not folder.exists()
 
 
-def test_the_keys_of_containers_go_with_a_run_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_containers_go_with_a_run_that_is_killed() -> None:
     """They stayed in the folder for temporary files for ever."""
-    made = Mock(side_effect=lambda *_, folder, **__: Mock(folder=folder))
-    monkeypatch.setattr(secured, "Secured", made)
     reads, writes = os.pipe()
     if not (run := os.fork()):
         try:
-            ContainerKeys("tls")
-            os.write(writes, os.fsencode(made.call_args.kwargs["folder"]))
+            keys = ContainerKeys("tls")
+            os.write(writes, os.fsencode(keys.secured.store.parent))
         finally:
             os.kill(os.getpid(), signal.SIGKILL)
     os.close(writes)

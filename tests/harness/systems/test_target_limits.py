@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import engine
 from perfgate.measure.bench import Bench, Means
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.measure.plan import at_most
@@ -64,7 +63,7 @@ def test_what_stands_around_a_short_record_counts_against_the_limits(keys: Keys,
     ],
 )
 def test_every_load_is_told_what_the_target_allows(
-    monkeypatch: pytest.MonkeyPatch, load: Load, most_bytes_per_s: float, most_rate: float
+    generators_by: Callable[[Callable[..., object]], None], load: Load, most_bytes_per_s: float, most_rate: float
 ) -> None:
     row = replace(scenario(), load=load, record_bytes=35, topic=TopicSpec(partitions=1, replication_factor=2))
     cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=math.inf)
@@ -88,7 +87,7 @@ def test_every_load_is_told_what_the_target_allows(
             told.extend(specs.values())
             return running
 
-        monkeypatch.setattr(engine, "Generators", generators)
+        generators_by(generators)
         LibrdkafkaDriver().fill(spec, Mock())
         assert [(one["rate"], one["most_rate"]) for one in told] == [(20.0, 20.0)], "1e9 records/s once"
 
@@ -255,13 +254,13 @@ def test_every_broker_is_restarted_only_where_the_file_lists_every_one(
 
 
 def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
-    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: Callable[..., ExternalCluster]
 ) -> None:
     made = cluster()
     made.check()
     made._ends_at = time.monotonic() - 1
     for away in (False, True):
-        monkeypatch.setattr(made, "faults", Mock(away=frozenset({1} if away else ())))
+        made.faults._away = {1: "start"} if away else {}
         with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
             made.check()
     attached = target(tmp_path, [])

@@ -13,7 +13,7 @@ from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedE
 from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached.cluster import JournaledTopics
 from tests.harness.build.clock import Clock
-from tests.harness.build.real_brokers import partition
+from tests.harness.build.real_brokers import answered, partition
 
 
 class Cluster:
@@ -125,17 +125,18 @@ def test_no_load_begins_before_the_id_of_its_topic_is_noted(tmp_path: Path, cloc
     assert left.topics == {"kpg-x": "" if unknown > 1 else "id-1"}
 
 
-def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[TopicSpec] = []
-    monkeypatch.setattr(
-        "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec, _progress: asked.append(spec)
-    )
-    monkeypatch.setattr(
-        "perfgate.systems.kafka.attached.cluster.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
-    )
+def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
-    JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]
-        "kpg-x", TopicSpec(partitions=2, replication_factor=2, on_brokers=2)
+    topics = JournaledTopics(Cluster(), manifest)  # type: ignore[arg-type]
+    partitions = {number: partition(1, [1, 2], [1, 2]) for number in range(2)}
+    topics._admin = admin = Mock(
+        create_topics=Mock(return_value={"kpg-x": Mock()}),
+        list_topics=Mock(return_value=Mock(topics={"kpg-x": Mock(error=None, partitions=partitions)})),
+        list_offsets=Mock(return_value={}),
+        describe_topics=Mock(return_value={"kpg-x": answered(Mock(topic_id="id-1"))}),
     )
+    topics.create("kpg-x", TopicSpec(partitions=2, replication_factor=2, on_brokers=2))
     manifest.close()
-    assert asked[0].on_brokers == 2
+    (made,) = admin.create_topics.call_args.args[0]
+    assert made.replica_assignment == [[1, 2], [2, 1]]
+    assert made.config["retention.ms"] == "3600000"
