@@ -86,13 +86,20 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def admin_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Return a function that lets every admin client of Kafka be what the function that it is given returns."""
+def admin_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], object]], None]:
+    """Return a function that lets each admin client of Kafka be what its function returns for servers (host:port)."""
 
-    def given(made: Callable[[], object]) -> None:
-        monkeypatch.setattr("perfgate.systems.kafka.client.topics.AdminClient", lambda _settings: made())
+    def given(made: Callable[[str], object]) -> None:
+        patched = "perfgate.systems.kafka.client.topics.AdminClient"
+        monkeypatch.setattr(patched, lambda settings: made(settings["bootstrap.servers"]))
 
     return given
+
+
+@pytest.fixture
+def admin_by(admin_at: Callable[[Callable[[str], object]], None]) -> Callable[[Callable[[], object]], None]:
+    """Return a function that lets every admin client of Kafka be what the function that it is given returns."""
+    return lambda made: admin_at(lambda _servers: made())
 
 
 @pytest.fixture

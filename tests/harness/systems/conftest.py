@@ -1,7 +1,6 @@
-"""Fixtures of real brokers."""
+"""Fixtures of real brokers, and of what a machine has that starts some: memory, a Java, a Docker engine."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,7 +9,6 @@ import pytest
 
 from perfgate.model import MIB, ClusterSpec, settings
 from perfgate.systems.attached.manifest import Manifest
-from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.build.clock import Clock
@@ -18,26 +16,26 @@ from tests.harness.build.real_brokers import BROKERS, FILE, Broker
 
 
 @pytest.fixture
-def broker(admin_by: Callable[[Callable[[], object]], None]) -> Broker:
+def broker(admin_at: Callable[[Callable[[str], object]], None]) -> Broker:
     """Real brokers, as every admin client of Kafka asks them."""
     found = Broker()
-    admin_by(lambda: found)
+    admin_at(found.at)
     return found
 
 
 @pytest.fixture
-def cluster(
-    tmp_path: Path, broker: Broker, clock: Clock, unwell_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., ExternalCluster]]:
-    """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
-    unwell_by(lambda *_: "")
-    up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
-    monkeypatch.setattr(cluster_module, "cluster_id_at", up)
+def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[..., ExternalCluster]]:
+    """Return a function that makes a cluster whose file has these fault commands, with settings applied.
+
+    Its file names a server that always answers. The brokers' own addresses do once there is a file up-1 or up-2.
+    """
+    up = {address: tmp_path / f"up-{number}" for number, address in BROKERS.items()}
+    broker.silent = lambda server: server in up and not up[server].exists()
     manifests: list[Manifest] = []
 
     def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
         path = tmp_path / "target.toml"
-        path.write_text(FILE + (f"[faults]\n{faults}\n" if faults else ""))
+        path.write_text(FILE.replace(BROKERS[1], "kafka:9093") + (f"[faults]\n{faults}\n" if faults else ""))
         described = load_target(path, lambda stores: {})
         spec = ClusterSpec(config=settings(config or {}))
         manifests.append(Manifest(tmp_path / "m", cluster_id="c", run_id="r"))
@@ -54,9 +52,3 @@ def cluster(
 def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that leaves so many MiB of this machine's memory available."""
     return lambda mib: monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
-
-
-@pytest.fixture
-def unwell_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., str]], None]:
-    """Return a function that lets clusters say what is wrong with them by the function that it is given."""
-    return partial(monkeypatch.setattr, cluster_module, "unwell")

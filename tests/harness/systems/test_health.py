@@ -1,40 +1,48 @@
 """Health of real brokers while they are measured: what is unwell, away or of another cluster stops the run."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from confluent_kafka.admin import ConfigResource
 
 from perfgate.model import ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
 from perfgate.systems.attached.cluster import BACK_S, HEALTH_AT_MOST_S
-from perfgate.systems.kafka.attached import cluster as cluster_module
-from perfgate.systems.kafka.attached.cluster import ExternalCluster
+from perfgate.systems.kafka.attached.cluster import ExternalCluster, unwell
 from tests.harness.build.clock import Clock
 from tests.harness.build.real_brokers import BROKERS, Broker, left_in, partition, target
 
-TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
+
+class FailsOnce(Broker):
+    """Brokers of which the second fails at its first change."""
+
+    failed = False
+
+    def incremental_alter_configs(
+        self, resources: Sequence[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Mock]:
+        if resources[0].name == "2" and not self.failed:
+            self.failed = True
+            raise TargetError("broker 2 does not answer")
+        return super().incremental_alter_configs(resources, request_timeout)
 
 
 def test_brokers_of_which_some_took_the_settings_are_not_measured(
-    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, admin_at: Callable[[Callable[[str], object]], None]
 ) -> None:
     """The second of three failed to; the next scenario of these settings found them "as set"."""
-    attached, spec, tries = target(tmp_path, []), ClusterSpec(config=settings({"num.io.threads": 16})), list[int]()
+    admin_at((brokers := FailsOnce()).at)
+    attached, spec = target(tmp_path, []), ClusterSpec(config=settings({"num.io.threads": 16}))
     attached._brokers, attached._cluster_id = BROKERS, "c"
-
-    def apply(_self: object) -> None:
-        tries.append(1)
-        if len(tries) == 1:
-            raise TargetError("broker 2 does not answer")
-
-    monkeypatch.setattr(ExternalCluster, "apply_settings", apply)
     with pytest.raises(TargetError, match="broker 2 does not answer"):
         attached.cluster(spec)
+    assert {*brokers.values.values()} == {None}, "what was set is put back"
     attached.cluster(spec)
-    assert len(tries) == 2
+    assert [*brokers.values.values()] == ["16", "16"]
     attached.close()
 
 
@@ -68,29 +76,29 @@ def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
 
 
 def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
-    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
+    cluster: Callable[..., ExternalCluster], broker: Broker, clock: Clock
 ) -> None:
     made = cluster()
 
-    def slowly(*_: object) -> str:
+    def slowly(**asked: Any) -> Mock:
         clock.sleep(10.0)
-        return ""
+        return broker.topics(**asked)
 
-    unwell_by(slowly)
+    broker.list_topics = slowly
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
 
 
 def test_what_stopped_a_run_stops_all_of_it(
-    tmp_path: Path, cluster: Callable[..., ExternalCluster], unwell_by: Callable[..., None]
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], broker: Broker
 ) -> None:
     """It stopped the rows under way, and the next ones were put on the same brokers."""
     attached, made = target(tmp_path, []), cluster()
     attached._alive, made.meter = made, attached._meter
-    unwell_by(lambda *_: "1 of 9 partitions are offline")
+    broker.missing = {1, 2, 3}
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
-    unwell_by(lambda *_: "")
+    broker.missing.clear()
     with pytest.raises(TargetError, match=r"stopped at once.*partitions are offline"):
         attached.cluster(made.spec)
     assert attached._alive is None, "and what it had changed is put back"
@@ -114,7 +122,7 @@ def test_what_a_fault_explains_is_not_counted_and_all_else_is(
 ) -> None:
     admin = Mock()
     admin.list_topics.return_value.topics = {"t": Mock(partitions=dict(enumerate(partitions)))}
-    assert TOLD_OF_PARTITIONS(admin, 0, excused) == words
+    assert unwell(admin, 0, excused) == words
 
 
 ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"
@@ -123,16 +131,11 @@ ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run beg
 @pytest.mark.parametrize(("told", "stopped"), [("c", False), (None, False), ("prod", True)])
 @pytest.mark.parametrize("away", [False, True])
 def test_a_name_that_leads_to_another_cluster_meanwhile_stops_the_run(
-    cluster: Callable[..., ExternalCluster],
-    unwell_by: Callable[..., None],
-    told: str | None,
-    stopped: bool,
-    away: bool,
+    cluster: Callable[..., ExternalCluster], broker: Broker, told: str | None, stopped: bool, away: bool
 ) -> None:
     """The id was asked for at the start alone: hours later the load went wherever the name led."""
     made = cluster()
-    unwell_by(TOLD_OF_PARTITIONS)
-    made._admin = Mock(list_topics=Mock(return_value=Mock(cluster_id=told, topics={})))
+    broker.cluster_id = told
     made.faults._away = {1: "start"} if away else {}
     with pytest.raises(TargetError, match=ELSEWHERE) if stopped else nullcontext():
         made.check()
@@ -167,39 +170,40 @@ def test_nothing_is_written_to_another_cluster(
 
 
 def test_another_broker_that_goes_while_one_is_away_ends_the_run(
-    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
+    cluster: Callable[..., ExternalCluster], broker: Broker, clock: Clock
 ) -> None:
     """Nothing was looked at until the fault was over and two minutes had passed."""
-    made, missing = cluster('kill = "true"\nstart = "true"'), {2}
-    unwell_by(lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}))
+    made = cluster('kill = "true"\nstart = "true"')
+    broker.missing = {2}
     made.faults._away = {2: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
     clock.now += HEALTH_AT_MOST_S
     made.check()  # it is back, and copies what it lacks
-    missing |= {3}
+    broker.missing |= {3}
     clock.now += HEALTH_AT_MOST_S
-    with pytest.raises(TargetError, match="stopped at once, as the target file asks for: under-replicated"):
+    with pytest.raises(
+        TargetError, match="stopped at once, as the target file asks for: 1 of 1 partitions are under-rep"
+    ):
         made.check()
-    missing -= {3}
+    broker.missing -= {3}
     clock.now += BACK_S + 1
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()  # it has not caught up in all that time
 
 
 def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
-    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None], tmp_path: Path
+    cluster: Callable[..., ExternalCluster], broker: Broker, clock: Clock, tmp_path: Path
 ) -> None:
     """Over a rolling restart all brokers were excused in the end."""
-    made, missing = cluster('kill = "true"\nstart = "true"'), set[int]()
-    unwell_by(lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused}))
+    made = cluster('kill = "true"\nstart = "true"')
     made.faults._away = {1: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
     made.faults.do("kill", 2)  # which waits until all is well
-    missing |= {1, 2}
+    broker.missing |= {1, 2}
     clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
@@ -207,18 +211,18 @@ def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
 
 
 def test_brokers_that_are_well_again_excuse_nothing_more(
-    cluster: Callable[..., ExternalCluster], clock: Clock, unwell_by: Callable[..., None]
+    cluster: Callable[..., ExternalCluster], broker: Broker, clock: Clock
 ) -> None:
-    made, missing = cluster('kill = "true"\nstart = "true"'), {2}
-    unwell_by(lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}))
+    made = cluster('kill = "true"\nstart = "true"')
+    broker.missing = {2}
     made.faults._away = {2: "start"}
     clock.now += HEALTH_AT_MOST_S
     made.check()
     made.faults._away = {}
-    missing.clear()
+    broker.missing.clear()
     clock.now += HEALTH_AT_MOST_S
     made.check()
-    missing |= {2}
+    broker.missing |= {2}
     clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()

@@ -1,27 +1,29 @@
 """Servers of a target file at the start: of one cluster, reachable, brought back before they are needed."""
 
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from perfgate.fixtures import wiring_attached as wiring
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
-from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.attached.manifest import Manifest, leftovers
-from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from tests.harness.build.clock import Clock
-from tests.harness.build.real_brokers import BROKERS, FILE, target
+from tests.harness.build.real_brokers import BROKERS, FILE, Broker, target
+from tests.harness.metrics.test_prometheus import Answers
 
 
 class Entered(ExternalTarget):
@@ -36,10 +38,31 @@ class Known(Entered):
     def _learn(self, admin: object, back: object = ()) -> None: ...
 
 
+class Restarted(Known):
+    """Brokers whose only server is reached once this file is there."""
+
+    up: Path
+
+    def _connected(self) -> Any:
+        if not self.up.exists():
+            raise ConfigurationError("kafka-1:9093: nothing listens there")
+        return Mock()
+
+
+def told(broker: Broker, ids: Mapping[str, str]) -> None:
+    """Have servers tell these ids of their cluster, and the others nothing."""
+    broker.ids, broker.silent = ids, lambda server: not ids.get(server)
+
+
 @pytest.fixture
-def ids_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., str]], None]:
-    """Return a function that lets servers say which cluster they are of by the function that it is given."""
-    return partial(monkeypatch.setattr, identity, "cluster_id_at")
+def prometheus() -> Iterator[str]:
+    """Return the address of a Prometheus that answers."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as http:
+        thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +76,7 @@ def ids_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., str]], No
     ],
 )
 def test_all_servers_are_of_one_cluster(
-    tmp_path: Path, ids_by: Callable[..., None], stated: str, ids: dict[str, str], words: str
+    tmp_path: Path, broker: Broker, stated: str, ids: dict[str, str], words: str
 ) -> None:
     path = tmp_path / "target.toml"
     text = FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093").replace(
@@ -62,7 +85,7 @@ def test_all_servers_are_of_one_cluster(
     path.write_text(text + '[zones]\ncross-zone = "zone-b:9093"\n')
     attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
     attached._cluster_id = "c"
-    ids_by(lambda server, _client: ids.get(server, ""))
+    told(broker, ids)
     if not words:
         identity.refuse_other_clusters(attached._described, "c")
         return
@@ -70,66 +93,53 @@ def test_all_servers_are_of_one_cluster(
         identity.refuse_other_clusters(attached._described, "c")
 
 
-def test_a_server_that_is_silent_at_the_start_is_not_used(
-    tmp_path: Path, ids_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, broker: Broker, prometheus: str) -> None:
     """It was one of every later client's: once it answered it could be another cluster's."""
     path = tmp_path / "target.toml"
     path.write_text(FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093"))
     notes: list[str] = []
     attached = Known(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=notes.append)
-    ids = {"kafka-1:9093": "c"}
-    ids_by(lambda server, _client: ids.get(server, ""))
-    monkeypatch.setattr(module, "unwell", lambda *_: "")
-    monkeypatch.setattr(module, "sees_all_topics", lambda *_: True)
-    monkeypatch.setattr(module, "check_permissions", lambda *_: None)
-    monkeypatch.setattr(module, "settings_digest", lambda *_: "")
+    told(broker, {"kafka-1:9093": "c"})
     attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"
     digest = attached.facts(ClusterSpec())["connection_digest"]
-    attached._attach(Mock())
+    attached._attach(broker.admin)
     assert notes == ["note: kafka-2:9093 does not tell that it is of cluster c: this run does without it"]
     made = attached.cluster(ClusterSpec())
     assert made.bootstrap(LINKS["same-zone"]) == "kafka-1:9093"
     assert made.facts()["connection_digest"] == digest, "an interrupted run can be resumed all the same"
-    asked = Mock(source=PrometheusSource(url="http://p"), scrape_interval_s=lambda: 1.0)
-    monkeypatch.setattr(wiring, "Prometheus", lambda _: asked)
-    described = replace(attached._described, prometheus={"url": "http://p"})
+    described = replace(attached._described, prometheus={"url": prometheus})
     (usage,) = wiring._with_prometheus(Mock(), [(described, Mock())], Mock()).sources
     assert isinstance(usage(made), PrometheusSampler), "nobody told its brokers' CPU"
     attached.close()
-    ids.clear()
+    told(broker, {})
     with pytest.raises(ConfigurationError, match="none of its servers tells that it is of cluster c"):
         identity.servers_that_report(attached._described, "c", notes.append)
 
 
-@pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])
+@pytest.mark.parametrize("well", [True, False])
 def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluster(
-    tmp_path: Path, ids_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch, unwell: str
+    tmp_path: Path, broker: Broker, well: bool
 ) -> None:
     """Its server may be one that a killed run had taken away: first that is put back, then health is looked at."""
     path = tmp_path / "target.toml"
     path.write_text(FILE + '[zones]\ncross-zone = "zone-b:9093"\n')
     attached = Known(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
-    done: list[str] = []
-
-    def noted(words: str, then: object) -> object:
-        done.append(words)
-        return then
-
-    attached._cluster_id = "c"
-    ids_by(lambda *_: str(noted("asked the zone", "")))
-    monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
-    monkeypatch.setattr(module, "unwell", lambda *_: noted("looked", unwell))
-    attached._version, attached._brokers = "4.3", BROKERS
-    words = "offline: load would make it worse" if unwell else "cross-zone: zone-b:9093 does not tell which cluster"
+    attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"
+    killed = Manifest(tmp_path / "m", cluster_id="c", run_id="killed")
+    killed.changes("1", "num.io.threads", None, "8", "16")
+    killed.close()
+    broker.values["1", "num.io.threads"] = "16"
+    broker.missing = set() if well else {1, 2, 3}
+    told(broker, {"kafka-1:9093": "c"})
+    words = "cross-zone: zone-b:9093 does not tell which cluster" if well else "offline: load would make it worse"
     with pytest.raises(ConfigurationError, match=words):
-        attached._attach(Mock())
-    assert done == ["put back", "looked", *([] if unwell else ["asked the zone"])]
+        attached._attach(broker.admin)
+    put_back, looked = "incremental_alter_configs num.io.threads", "list_topics"
+    assert broker.requests == [put_back, looked, *(["describe_cluster zone-b:9093"] if well else [])]
 
 
-def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("broker", "clock")
+def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path) -> None:
     """The list was of before: rows were not run, and CPU of a broker that was not on it was left out."""
     path = tmp_path / "target.toml"
     path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "true"\n')
@@ -137,38 +147,36 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(
     noted.takes(2, BROKERS[2], "start")
     noted.close()
     attached = Entered(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
-    nodes = {id_: Mock(id=id_, host=f"kafka-{id_}", port=9093, rack=None) for id_ in (1, 2)}
-    told = [[nodes[1]], [nodes[1]], [nodes[1], nodes[2]]]
-    admin = Mock()
-    admin.describe_cluster.side_effect = lambda **_: Mock(
-        result=lambda timeout: Mock(cluster_id="c", nodes=told.pop(0))
-    )
-    monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
-    monkeypatch.setattr(module, "cluster_id_at", lambda *_: "c")
-    monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
-    monkeypatch.setattr(module, "unwell", lambda *_: "seen no further")
-    with pytest.raises(ConfigurationError, match="seen no further"):
-        attached._attach(attached._reached())
+    asked, counted = Broker(), [[1], [1], [1, 2]]
+    asked.counted = lambda: counted.pop(0)
+    asked.missing = {1, 2, 3}  # it is seen no further
+    attached._learn(asked.admin)
+    assert attached._brokers == {1: BROKERS[1]}
+    with pytest.raises(ConfigurationError, match="partitions are offline"):
+        attached._attach(asked.admin)
     assert attached._brokers == BROKERS
 
 
-def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, broker: Broker) -> None:
     path = tmp_path / "target.toml"
-    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "echo no key; false"\n')
-    target = load_target(path, lambda stores: {})
-    noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", target=target.identity)
-    noted.takes(1, "kafka-1:9093", "start")
-    noted.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "")
-    monkeypatch.setattr(module, "reachable", Mock(side_effect=ConfigurationError("nothing listens there")))
-    attached = ExternalTarget(target, run_id="r", manifests=tmp_path / "m", note=print)
-    with pytest.raises(ConfigurationError, match=r"(?s)BROKER 1 .* IS STILL DOWN.*no key.*nothing listens there"):
-        attached.prepare([ClusterSpec()])
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{closed.getsockname()[1]}"
+        path.write_text(FILE.replace(BROKERS[1], at) + '[faults]\nkill = "true"\nstart = "echo no key; false"\n')
+        target = load_target(path, lambda stores: {})
+        noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", target=target.identity)
+        noted.takes(1, "kafka-1:9093", "start")
+        noted.close()
+        told(broker, {})
+        attached = ExternalTarget(target, run_id="r", manifests=tmp_path / "m", note=print)
+        words = rf"(?s)BROKER 1 .* IS STILL DOWN.*no key.*; {at}: nothing listens there"
+        with pytest.raises(ConfigurationError, match=words):
+            attached.prepare([ClusterSpec()])
     assert len(attached.left_behind) == 1, "make clean-up ends with 7"
 
 
 def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: Broker, clock: Clock
 ) -> None:
     up = tmp_path / "up"
     path = tmp_path / "target.toml"
@@ -183,16 +191,10 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
         noted.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.cluster_id_at", lambda *_: "c" * up.exists())
-
-    def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
-        if not up.exists():
-            raise ConfigurationError("kafka-1:9093: nothing listens there")
-        return Mock(), []
-
-    monkeypatch.setattr(module, "reachable", reachable)
+    broker.silent = lambda _server: not up.exists()
     said: list[str] = []
-    attached = Known(replace(target, cluster_id="c"), run_id="r", manifests=tmp_path / "m", note=said.append)
+    attached = Restarted(replace(target, cluster_id="c"), run_id="r", manifests=tmp_path / "m", note=said.append)
+    attached.up = up
     attached._reached()
     assert [text for text in said if text.startswith("ran")] == [
         "ran [faults] start for broker 1, away since run killed, which was killed"

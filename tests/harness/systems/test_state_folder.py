@@ -14,7 +14,6 @@ import pytest
 from perfgate.model import TopicSpec
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
-from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget, KafkaCleaner
@@ -67,11 +66,10 @@ Enter = Callable[..., TextIO]
 
 
 @pytest.fixture
-def enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
+def enter(tmp_path: Path, broker: Broker) -> Enter:
     """Return a function that lets a run with these permissions onto cluster c, and returns the file of its lock."""
     (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
     described = load_target(tmp_path / "t.toml", lambda stores: {})
-    monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
 
     def onto(*, insists: bool = False, may_change: bool = False) -> TextIO:
         run = ExternalTarget(
@@ -83,7 +81,7 @@ def enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
             broker_config_allowed=may_change,
         )
         run._cluster_id = "c"
-        run._enter(Mock())
+        run._enter(broker.admin)
         assert run._occupied is not None
         return run._occupied
 
@@ -161,9 +159,8 @@ def test_what_cannot_be_noted_is_not_done(tmp_path: Path, cluster: Callable[...,
 
 
 def test_a_full_disk_keeps_nothing_from_being_put_back(
-    tmp_path: Path, cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], broker: Broker
 ) -> None:
-    monkeypatch.setattr("perfgate.systems.kafka.client.topics.Topics.delete", lambda *_: None)
     made = cluster(f'kill = "true"\nstart = "touch {tmp_path}/up-{{broker}}"', {"num.io.threads": 16})
     made.faults.do("kill", 1)
     made.topics()._manifest.plans("kpg-x")
