@@ -12,6 +12,7 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.build.clock import Clock
+from tests.harness.build.java import FakeJava
 from tests.harness.build.real_brokers import BROKERS, FILE, Broker
 
 
@@ -52,3 +53,11 @@ def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[.
 def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that leaves so many MiB of this machine's memory available."""
     return lambda mib: monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
+    """The Java that JAVA_HOME names."""
+    made = FakeJava(tmp_path / "jdk")
+    monkeypatch.setenv("JAVA_HOME", str(made.home))
+    return made

@@ -2,33 +2,34 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from perfgate.host import java, toxiproxy
+from perfgate.host import toxiproxy
 from perfgate.host.java import FIRST_RELEASE, cache_path, find_java, java_release
 from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.managed import embedded
 from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from tests.harness.build.java import FakeJava
 
 JARS = Jars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(java, "java_release", lambda _java: FIRST_RELEASE)
-    return tmp_path
+    """Return the folder of caches, which holds none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
-def brokers(tmp_path: Path, **changes: object) -> EmbeddedCluster:
+def brokers(java: FakeJava, tmp_path: Path, **changes: object) -> EmbeddedCluster:
     spec = ClusterSpec(**changes)  # type: ignore[arg-type]  # the tests name the fields they change
-    return EmbeddedCluster(spec, java=Path("/java/bin/java"), jars=JARS, logs=tmp_path, cross_zone=False)
+    return EmbeddedCluster(spec, java=java.path, jars=JARS, logs=tmp_path, cross_zone=False)
 
 
 def options(cluster: EmbeddedCluster) -> list[list[str]]:
@@ -38,19 +39,21 @@ def options(cluster: EmbeddedCluster) -> list[list[str]]:
         cluster.close()
 
 
-def test_of_two_sides_that_differ_in_their_jvm_neither_starts_with_what_the_other_cannot_have(
-    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def target(tmp_path: Path, say: Callable[[str], None] = print, *, compared: bool = False) -> EmbeddedTarget:
+    """A target whose jars are there."""
+    return EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=say, compared=compared, jars=lambda _spec: JARS)
+
+
+@pytest.mark.usefixtures("cached", "fake_java")
+def test_of_two_sides_that_differ_in_their_jvm_neither_starts_with_what_the_other_cannot_have(tmp_path: Path) -> None:
     """Brokers with a cache are as fast after seconds as others after minutes: a change of the heap was SLOWER."""
-    monkeypatch.setattr(embedded, "jars_of", lambda _spec: JARS)
-    monkeypatch.setattr(EmbeddedCluster, "start", lambda _self: None)
     plain, zgc = ClusterSpec(), ClusterSpec(jvm_options=("-XX:+UseZGC",))
     threads = ClusterSpec(config=(("num.network.threads", "8"),))
 
     def started(spec: ClusterSpec, *both: ClusterSpec, compared: bool = True) -> list[list[str]]:
-        target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=compared)
-        target.prepare(both)
-        return options(target.start(spec, tmp_path))
+        made = target(tmp_path, compared=compared)
+        made.prepare(both)
+        return options(made._maker(spec, tmp_path)())
 
     assert started(plain, plain, zgc) == [[], [], []]
     assert any(started(plain, plain, threads)), "both have the same"
@@ -65,59 +68,55 @@ def test_a_broker_takes_its_heap_and_what_the_jvm_has_besides(asked: tuple[str, 
     assert needed_mib(asked) == mib
 
 
+class Unstarted(EmbeddedTarget):
+    """Starts clusters that need nothing."""
+
+    def start(self, spec: ClusterSpec, logs: Path) -> Any:
+        return Mock(spec=["close"])
+
+
 def test_no_second_cluster_is_started_into_memory_that_is_not_there(
-    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
     """The kernel ended a broker of the candidate: BROKEN, "do not apply"."""
     memory(2000)
-    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=True)
+    made = Unstarted(log_folder=tmp_path, cross_zone=False, say=print, compared=True)
     with pytest.raises(ConfigurationError, match="takes about 2,286 MiB of memory, and 2,000 MiB are available"):
-        target.beside(ClusterSpec())
-    monkeypatch.setattr(EmbeddedTarget, "start", Mock())
+        made.beside(ClusterSpec())
     for mib in (4000, 2000):  # units that are measured are not given up for less memory later
         memory(mib)
-        target.beside(ClusterSpec())
+        made.beside(ClusterSpec())
 
 
-@pytest.fixture
-def no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Java nor jars are looked for."""
-    for module in ("find_java", "jars_of"):
-        monkeypatch.setattr(embedded, module, Mock())
-
-
-@pytest.mark.usefixtures("no_jars")
+@pytest.mark.usefixtures("fake_java")
 def test_no_brokers_are_started_into_memory_that_is_not_there(tmp_path: Path, memory: Callable[[float], None]) -> None:
     """The kernel ended one of them: a first run that was red, and blamed Kafka."""
     memory(2000)
-    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     with pytest.raises(ConfigurationError, match="3 brokers take about 2,286 MiB, and 2,000 MiB are available"):
-        target.prepare([ClusterSpec(brokers=1), ClusterSpec()])
-    target.prepare([ClusterSpec(brokers=1)])
+        target(tmp_path).prepare([ClusterSpec(brokers=1), ClusterSpec()])
+    target(tmp_path).prepare([ClusterSpec(brokers=1)])
 
 
-@pytest.mark.usefixtures("no_jars")
+@pytest.mark.usefixtures("fake_java")
 def test_controllers_of_their_own_take_memory_too(tmp_path: Path, memory: Callable[[float], None]) -> None:
     """The six JVMs of a cluster for faults were counted as three."""
     memory(3000)
-    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     with pytest.raises(ConfigurationError, match="3 brokers and 3 controllers take about 4,572 MiB, and 3,000 MiB"):
-        target.prepare([ClusterSpec(), ClusterSpec(controllers=3)])
-    target.prepare([ClusterSpec()])
+        target(tmp_path).prepare([ClusterSpec(), ClusterSpec(controllers=3)])
+    target(tmp_path).prepare([ClusterSpec()])
 
 
 @pytest.mark.parametrize("severable", [True, False])
-@pytest.mark.usefixtures("no_jars")
+@pytest.mark.usefixtures("cached", "fake_java")
 def test_what_cuts_links_is_built_before_any_broker_is_started(
-    cached: Path, tmp_path: Path, memory: Callable[[float], None], *, severable: bool
+    tmp_path: Path, memory: Callable[[float], None], *, severable: bool
 ) -> None:
     """Brokers for faults waited for minutes while it was built, or the run was BROKEN."""
     memory(8000)
     toxiproxy.built().parent.mkdir(parents=True)
     toxiproxy.built().touch()
     said = list[str]()
-    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=said.append)
-    target.prepare([ClusterSpec(), ClusterSpec(severable=severable)])
+    target(tmp_path, said.append).prepare([ClusterSpec(), ClusterSpec(severable=severable)])
     assert ("Toxiproxy: building it, once" in said) is severable
 
 
@@ -125,12 +124,12 @@ def test_this_machine_s_java_says_its_release() -> None:
     assert java_release(find_java()) >= 17
 
 
-def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path) -> None:
-    java = Path("/java/bin/java")
+def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path, tmp_path: Path) -> None:
+    java, other = (FakeJava(tmp_path / name).path for name in ("one", "other"))
     one = cache_path(java, "kafka-4.3.1", JARS.classpath, ["-server"])
     assert one == cache_path(java, "kafka-4.3.1", JARS.classpath, ["-server"])
     others = {
-        cache_path(Path("/other/bin/java"), "kafka-4.3.1", JARS.classpath, ["-server"]),
+        cache_path(other, "kafka-4.3.1", JARS.classpath, ["-server"]),
         cache_path(java, "kafka-4.3.1", "/jars/other.jar", ["-server"]),
         cache_path(java, "kafka-4.3.1", JARS.classpath, ["-client"]),
     }
@@ -139,25 +138,28 @@ def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path)
     assert one.is_relative_to(cached)
 
 
-def test_an_older_java_has_none(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "java_release", lambda _java: 21)
-    assert cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, []) is None
+@pytest.mark.parametrize(("release", "has"), [(FIRST_RELEASE, True), (FIRST_RELEASE - 1, False), (21, False)])
+def test_an_older_java_has_none(tmp_path: Path, release: int, has: bool) -> None:
+    java = FakeJava(tmp_path / "java", release)
+    assert (cache_path(java.path, "kafka-4.3.1", JARS.classpath, []) is not None) is has
 
 
-def test_one_broker_records_and_later_ones_use_it(cached: Path, tmp_path: Path) -> None:
-    first, second, third = options(brokers(tmp_path))
+def test_one_broker_records_and_later_ones_use_it(cached: Path, fake_java: FakeJava, tmp_path: Path) -> None:
+    first, second, third = options(brokers(fake_java, tmp_path))
     assert first[0].startswith("-XX:AOTCacheOutput=")
     assert second == third == []
-    path = cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, JVM_OPTIONS)
+    path = cache_path(fake_java.path, "kafka-4.3.1", JARS.classpath, JVM_OPTIONS)
     assert path is not None
+    assert path.is_relative_to(cached)
     assert not list(path.parent.glob("*.part")), "nothing is left of what was not kept"
-    kept = brokers(tmp_path)
+    kept = brokers(fake_java, tmp_path)
     path.touch()
     assert options(kept) == [[f"-XX:AOTCache={path}"]] * 3
 
 
+@pytest.mark.usefixtures("cached")
 @pytest.mark.parametrize("changes", [{"jvm_options": ("-Xlog:gc",)}, {"severable": True}])
 def test_brokers_of_a_change_or_for_faults_record_none(
-    cached: Path, tmp_path: Path, changes: dict[str, object]
+    fake_java: FakeJava, tmp_path: Path, changes: dict[str, object]
 ) -> None:
-    assert options(brokers(tmp_path, **changes)) == [[], [], []]
+    assert options(brokers(fake_java, tmp_path, **changes)) == [[], [], []]

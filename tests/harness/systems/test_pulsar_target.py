@@ -1,7 +1,12 @@
 """The embedded target of Pulsar: what it refuses before it starts anything, and what it tries again."""
 
+import math
+import shutil
+import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,43 +16,36 @@ import pytest
 from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.systems.pulsar.managed import embedded
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.nodes import last_words
 from tests.harness.build import scenario
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
-JARS = Jars(version="4.0.8", jars=(Path("/jars/pulsar-broker.jar"),))
 
 
-class Clusters:
-    """Stands in for clusters: each start ends as `ends` says next."""
+class Target(PulsarTarget):
+    """Its jars are there, and each of its clusters starts, or fails to, as `ends` says next."""
 
-    def __init__(self, *ends: BaseException | None) -> None:
-        self.ends, self.made, self.closed = list(ends), list[dict[str, Any]](), 0
+    def __init__(self, folder: Path, *ends: BaseException | None) -> None:
+        super().__init__(log_folder=folder, cross_zone=False, say=print, jars=jars_of)
+        self.ends = list(ends)
+        self.made = self.closed = 0
 
-    def __call__(self, spec: ClusterSpec, **given: Any) -> Any:
-        self.made.append(given)
-        error = self.ends.pop(0)
-        made = Mock(start=Mock(side_effect=error), close=self._close)
+    def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], Any]:
+        return partial(self._made_of, spec)
+
+    def _made_of(self, spec: ClusterSpec) -> Any:
+        self.made += 1
+        made = Mock(start=Mock(side_effect=self.ends.pop(0)), close=self._has_closed)
         made.spec = spec  # as an argument it would say what the mock is like
         return made
 
-    def _close(self) -> None:
+    def _has_closed(self) -> None:
         self.closed += 1
 
 
-@pytest.fixture
-def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
-    made = Clusters(None, None, None)
-    monkeypatch.setattr(embedded, "EmbeddedCluster", made)
-    monkeypatch.setattr(embedded, "pulsar_jars", lambda version: JARS)
-    monkeypatch.setattr(embedded, "find_java", lambda *_, **__: Path("/java/bin/java"))
-    return made
-
-
-def target(tmp_path: Path, *, compared: bool = False) -> PulsarTarget:
-    return PulsarTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=compared)
+def jars_of(version: str) -> Jars:
+    return Jars(version=version, jars=(Path("/jars/pulsar-broker.jar"),))
 
 
 @pytest.mark.parametrize(
@@ -62,36 +60,34 @@ def target(tmp_path: Path, *, compared: bool = False) -> PulsarTarget:
         ({"bookies": 0}, r"cluster\.bookies"),
     ],
 )
-def test_what_processes_of_pulsar_cannot_have_is_refused(
-    clusters: Clusters, tmp_path: Path, given: dict[str, Any], words: str
-) -> None:
+def test_what_processes_of_pulsar_cannot_have_is_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        target(tmp_path).prepare([SPEC, ClusterSpec(**{"system": "pulsar", "bookies": 3, **given})])
+        Target(tmp_path).prepare([SPEC, ClusterSpec(**{"system": "pulsar", "bookies": 3, **given})])
 
 
+@pytest.mark.usefixtures("fake_java")
 def test_memory_is_asked_for_before_a_start_and_before_a_second_cluster(
-    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
     memory(1_000)
     with pytest.raises(ConfigurationError, match=r"too little memory: Pulsar's nodes take about .* 1,000 MiB are"):
-        target(tmp_path).prepare([SPEC])
+        Target(tmp_path).prepare([SPEC])
     memory(8_000)
-    made = target(tmp_path)
+    made = Target(tmp_path, None)
     made.prepare([SPEC])
     first = made.cluster(SPEC)
     assert made.cluster(SPEC) is first
     memory(1_000)
     with pytest.raises(ConfigurationError, match="a second cluster side by side"):
         made.beside(SPEC)
-    assert len(clusters.made) == 1
+    assert made.made == 1
 
 
 def test_memory_that_is_less_at_a_later_pair_gives_up_nothing_that_was_measured(
-    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
     """It was wrong usage at the fifth pair of clusters, and every scenario that was not decided yet was INVALID."""
-    clusters.ends = [None] * 5
-    made = target(tmp_path)
+    made = Target(tmp_path, *[None] * 5)
     made.cluster(SPEC)
     memory(1_000)
     for _ in range(2):
@@ -102,33 +98,33 @@ def test_memory_that_is_less_at_a_later_pair_gives_up_nothing_that_was_measured(
         made.close()
         made.cluster(SPEC)
         made.beside(SPEC)
-    assert len(clusters.made) == 5
+    assert made.made == 5
 
 
-def test_room_is_asked_for_twice_what_is_written_for_bookies_write_it_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[float]()
-    monkeypatch.setattr(embedded, "check_disk", lambda needed, folder: asked.append(needed))
-    target(tmp_path).check_room(1e9, 5e9)
-    assert asked == [2e9]
+def test_room_is_asked_for_twice_what_is_written_for_bookies_write_it_twice(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    Target(tmp_path).check_room(0.3 * free, math.inf)
+    with pytest.raises(ConfigurationError, match="too little disk"):
+        Target(tmp_path).check_room(0.7 * free, 0.0)
 
 
-def test_a_port_that_was_taken_is_tried_again_once_and_nothing_else_is(clusters: Clusters, tmp_path: Path) -> None:
-    clusters.ends = [TargetError("java.net.BindException: Address already in use"), None]
-    assert target(tmp_path).start(SPEC, tmp_path)
-    assert (len(clusters.made), clusters.closed) == (2, 1)
-    clusters.ends = [TargetError("BindException"), TargetError("BindException: again")]
-    with pytest.raises(TargetError, match="again"):
-        target(tmp_path).start(SPEC, tmp_path)
-    clusters.ends = [BrokersFailedError("bookie 11 exited"), None]
-    with pytest.raises(BrokersFailedError, match="bookie 11"):
-        target(tmp_path).start(SPEC, tmp_path)
-    assert clusters.closed == 4, "whatever went wrong, nothing of it is left"
+def test_a_port_that_was_taken_is_tried_again_once_and_nothing_else_is(tmp_path: Path) -> None:
+    taken, again = TargetError("java.net.BindException: Address already in use"), TargetError("BindException: again")
+    cases: list[tuple[list[BaseException | None], str, int]] = [
+        ([taken, None], "", 1),
+        ([taken, again, None], "again", 2),
+        ([BrokersFailedError("bookie 11 exited"), None], "bookie 11", 1),
+    ]
+    for ends, words, closed in cases:
+        made = Target(tmp_path, *ends)
+        with pytest.raises(TargetError, match=words) if words else nullcontext():
+            assert made.start(SPEC, tmp_path)
+        assert made.closed == closed, "whatever went wrong, nothing of it is left"
 
 
+@pytest.mark.usefixtures("fake_java")
 def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
-    clusters: Clusters, tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[[float], None]
 ) -> None:
     memory(16_000)
     other = ClusterSpec(system="pulsar", bookies=3, jvm_options=("-XX:+UseZGC",))
@@ -138,15 +134,17 @@ def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
         ((SPEC, other), False, True),
         ((SPEC, fsync), True, True),
     ):
-        clusters.ends = [None]
-        made = target(tmp_path, compared=compared)
+        made = PulsarTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=compared, jars=jars_of)
         made.prepare(specs)
-        made.cluster(SPEC)
-        assert clusters.made[-1]["warm_start"] is warm
+        cluster = made._maker(SPEC, tmp_path)()
+        try:
+            assert cluster.facts()["aot_cache"] is warm
+        finally:
+            cluster.close()
 
 
 def test_links_cannot_be_severed_and_facts_tell_the_durability(tmp_path: Path) -> None:
-    made = target(tmp_path)
+    made = Target(tmp_path)
     plain = replace(scenario(), cluster=SPEC)
     assert made.cannot(plain) is None
     assert "severed" in (made.cannot(replace(plain, cluster=replace(SPEC, severable=True))) or "")

@@ -17,11 +17,11 @@ from perfgate.fixtures.live import put_back
 from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.attached.manifest import Manifest, leftovers
-from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.external import KafkaCleaner as Cleaner
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.clock import Clock
+from tests.harness.build.java import FakeJava
 from tests.harness.build.real_brokers import Broker, answered, left_in, partition
 
 
@@ -51,40 +51,37 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
 
 
 def test_a_quota_is_noted_before_it_is_set_and_removed_by_the_run_or_the_next_one(
-    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Callable[..., ExternalCluster], fake_java: FakeJava, tmp_path: Path
 ) -> None:
     """A run that is killed between both has left a note, and a removal that fails is tried again."""
-    quotas: dict[str, int] = {}
-    fails = [True]
-
-    def set_quota(_bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
-        if bytes_per_s is not None:
-            assert left_in(tmp_path) == ["r.jsonl"]
-            quotas[client_id] = bytes_per_s
-        elif fails[0]:
-            raise TargetError("no answer")
-        else:
-            quotas.pop(client_id, None)
-
-    monkeypatch.setattr(cluster_module, "set_quota", set_quota)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.external.set_quota", set_quota)
+    fails = "echo no answer; exit 1"
+    fake_java.does(f"cp {tmp_path}/m/r.jsonl {tmp_path}/noted", fails, "true")
     made = cluster()
     made.limit("kpg-r-a", 5)
-    assert made.close() == ["client kpg-r-a may still have a quota: no answer"]
-    fails[0] = False
+    assert "kpg-r-a" in (tmp_path / "noted").read_text()
+    (left,) = made.close()
+    assert left.startswith("client kpg-r-a may still have a quota: ")
+    assert "no answer" in left
+    assert left_in(tmp_path) == ["r.jsonl"]
     assert made.close() == []
-    assert quotas == {}
+    assert left_in(tmp_path) == []
+    assert [call[-4:] for call in fake_java.asked] == [
+        ["--entity-name", "kpg-r-a", "--add-config", "producer_byte_rate=5"],
+        *[["--entity-name", "kpg-r-a", "--delete-config", "producer_byte_rate"]] * 2,
+    ]
     killed = Manifest(tmp_path / "killed", cluster_id="c", run_id="k")
     killed.limits("kpg-k-a")
     killed.close()
-    quotas["kpg-k-a"] = 5
-    (left,) = leftovers(tmp_path / "killed", "c")
-    assert "a quota of client kpg-k-a" in left.text
-    fails[0] = True
-    assert "a quota of client kpg-k-a: no answer" in Cleaner(Mock(), Mock()).put_back(Mock(), [left])[0]
-    fails[0] = False
-    assert Cleaner(Mock(), Mock()).put_back(Mock(), [left]) == []
-    assert quotas == {}
+    (left_by_it,) = leftovers(tmp_path / "killed", "c")
+    assert "a quota of client kpg-k-a" in left_by_it.text
+    fake_java.does(fails, "true")
+    cleaner = Cleaner(Mock(bootstrap="kafka-1:9093"), Mock())
+    (told,) = cleaner.put_back(Mock(), [left_by_it])
+    assert told.startswith("run k: a quota of client kpg-k-a: ")
+    assert "no answer" in told
+    assert cleaner.put_back(Mock(), [left_by_it]) == []
+    assert fake_java.asked[-1][-3:] == ["kpg-k-a", "--delete-config", "producer_byte_rate"]
+    assert list((tmp_path / "killed").glob("*.jsonl")) == []
 
 
 def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(

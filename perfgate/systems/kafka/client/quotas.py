@@ -10,6 +10,7 @@ import subprocess
 from functools import cache
 
 from perfgate.host.java import find_java
+from perfgate.host.maven import Jars
 from perfgate.host.session import run_in_session
 from perfgate.model import ClusterSpec, Settings
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -37,14 +38,17 @@ def cannot_set(client: Settings) -> str:
     return ""
 
 
-def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
-    """Have each broker take no more than this from producers of a client id; None: all again. Raises TargetError."""
+def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None, within_s: float = TIMEOUT_S) -> None:
+    """Have each broker take no more than this from producers of a client id; None: all again.
+
+    Raises TargetError, also where the tool takes longer than `within_s`.
+    """
     change = ["--delete-config", QUOTA] if bytes_per_s is None else ["--add-config", f"{QUOTA}={bytes_per_s}"]
     where = ["--bootstrap-server", bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client_id]
     code, output = 1, ""
     for tool in TOOLS:
         try:
-            code, output = run_in_session([*_command(), tool, *where, *change], TIMEOUT_S)
+            code, output = run_in_session([*_command(), tool, *where, *change], within_s)
         except (ConfigurationError, subprocess.TimeoutExpired) as error:
             raise TargetError(f"the quota of client {client_id}: {error}") from error
         if not (code and NO_SUCH_TOOL in output):
@@ -53,8 +57,12 @@ def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None) -> None:
         raise TargetError(f"the quota of client {client_id}: Kafka's tool failed: {output[-LAST_WORDS:]}")
 
 
-@cache
 def _command() -> tuple[str, ...]:
-    jars = jars_of(ClusterSpec())
+    jars = _jars()
     java = find_java(java_needed(jars.version), what=f"the tools of Kafka {jars.version}")
     return str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars.classpath
+
+
+@cache
+def _jars() -> Jars:
+    return jars_of(ClusterSpec())

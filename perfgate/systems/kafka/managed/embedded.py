@@ -9,6 +9,7 @@ from pathlib import Path
 from perfgate.host.disk import check_disk
 from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
+from perfgate.host.maven import Jars
 from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
@@ -42,10 +43,13 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         say: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
         compared: bool = False,
+        jars: Callable[[ClusterSpec], Jars] = jars_of,
     ) -> None:
-        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against each other, not scenarios."""
+        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against each other, not scenarios. `jars`
+        returns those of a cluster's version or build, verified.
+        """
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
-        self._cross_zone, self._compared = cross_zone, compared
+        self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
         """Whether brokers start with Java's cache of earlier ones."""
 
@@ -71,7 +75,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         for version, home in sorted({(spec.version, spec.home) for spec in specs}):
             find_java(java_needed(version), what=f"Kafka {version}")
             self._say(f"Kafka {version}: resolving and verifying its jars")
-            jars_of(ClusterSpec(version=version, home=home))
+            self._jars(ClusterSpec(version=version, home=home))
         for version in sorted({spec.version for spec in specs if is_tiered(spec)}):
             tiered_jar(version)
         if self._cross_zone or any(spec.severable for spec in specs):
@@ -86,7 +90,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         return (spec.brokers + spec.controllers) * needed_mib(spec.jvm_options)
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
-        java, jars = find_java(), jars_of(spec)
+        java, jars = find_java(), self._jars(spec)
         self._say(f"Kafka {spec.version}: starting {counted(spec.brokers, 'broker')}")
         return lambda: EmbeddedCluster(
             spec,

@@ -152,11 +152,19 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
     kind, port_taken = "embedded", ("Address already in use", "BindException")
 
     def __init__(
-        self, *, log_folder: Path, cross_zone: bool, say: Callable[[str], None], compared: bool = False
+        self,
+        *,
+        log_folder: Path,
+        cross_zone: bool,
+        say: Callable[[str], None],
+        compared: bool = False,
+        jars: Callable[[str], Jars] = pulsar_jars,
     ) -> None:
-        """`cross_zone` installs Toxiproxy. `compared`: clusters are compared with each other, not scenarios."""
+        """`cross_zone` installs Toxiproxy. `compared`: clusters are compared with each other, not scenarios. `jars`
+        returns those of a version, verified.
+        """
         super().__init__(log_folder=log_folder, say=say)
-        self._cross_zone, self._compared = cross_zone, compared
+        self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
         """Whether nodes start with Java's caches of earlier ones."""
 
@@ -178,13 +186,13 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         for version in sorted({spec.version for spec in specs}):
             find_java(JAVA_NEEDED, what=f"Pulsar {version}")
             self._say(f"Pulsar {version}: fetching and verifying its jars")
-            pulsar_jars(version)
+            self._jars(version)
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
 
     def _maker(self, spec: ClusterSpec, logs: Path) -> Callable[[], EmbeddedCluster]:
-        java, jars = find_java(), pulsar_jars(spec.version)
+        java, jars = find_java(), self._jars(spec.version)
         nodes = f"{counted(spec.bookies, 'bookie')} and {counted(spec.brokers, 'broker')}"
         self._say(f"Pulsar {spec.version}: starting {nodes}")
         return lambda: EmbeddedCluster(
