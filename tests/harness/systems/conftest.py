@@ -1,5 +1,6 @@
 """Fixtures of real brokers, and of what a machine has that starts some: memory, a Java, a Docker engine."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,6 +13,7 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.build.clock import Clock
+from tests.harness.build.docker import FakeDocker, engine
 from tests.harness.build.java import FakeJava
 from tests.harness.build.real_brokers import BROKERS, FILE, Broker
 
@@ -61,3 +63,12 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     made = FakeJava(tmp_path / "jdk")
     monkeypatch.setenv("JAVA_HOME", str(made.home))
     return made
+
+
+@pytest.fixture
+def fake_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
+    """The Docker engine of this machine."""
+    made = FakeDocker(tmp_path)
+    with tempfile.TemporaryDirectory(prefix="docker-") as folder, engine(made, socket := Path(folder) / "engine"):
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+        yield made

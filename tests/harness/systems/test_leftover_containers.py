@@ -13,26 +13,22 @@ import docker.errors
 import pytest
 from docker.models.containers import ContainerCollection
 
-from perfgate.host import docker_engine
 from perfgate.host.docker_engine import OWNER, remove_leftovers
+from perfgate.host.journal import mark_of_this_process
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems import own_containers
 from perfgate.systems.kafka.managed.containers import ContainersCluster, ContainersTarget
 from perfgate.systems.kafka.managed.own_cluster import KafkaTarget
+from tests.harness.build.docker import FakeDocker
 
-DEAD = "999999999@0@nowhere"
-
-
-@pytest.fixture(autouse=True)
-def nobody_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker_engine, "is_alive", lambda _mark: False)
+HERE = mark_of_this_process().split("@", 2)[2]
+DEAD = f"999999999@0@{HERE}"
+"""Mark of a process of this machine that has ended."""
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> ContainersCluster:
+def cluster(fake_docker: FakeDocker) -> ContainersCluster:
     """Return one whose brokers run, and whose logs cannot be written."""
-    monkeypatch.setattr(own_containers, "Network", Mock())
     made = ContainersCluster(ClusterSpec(), logs=Path("/dev/full"), toxiproxy_image=None)
     engine_s = Mock(logs=Mock(return_value=b"log"))
     made.supervisor.nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
@@ -120,14 +116,11 @@ def test_a_cluster_whose_end_failed_is_not_given_out_again(tmp_path: Path) -> No
     assert target.cluster(ClusterSpec()) is not first
 
 
-def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = Mock(labels={OWNER: DEAD})
-    left.name = "left"
-    engine = Mock(info=Mock(return_value={"DockerRootDir": str(tmp_path)}))
-    engine.containers.list.return_value, engine.networks.list.return_value = [left], []
-    monkeypatch.setattr(docker_engine, "docker_engine", lambda: engine)
+def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, fake_docker: FakeDocker) -> None:
+    fake_docker.containers = {"left": {OWNER: DEAD}, "alive": {OWNER: mark_of_this_process()}}
     notes: list[str] = []
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=notes.append, note=notes.append)
     with pytest.raises(ConfigurationError, match="too little disk"):
         target.check_room(math.inf, math.inf)
     assert notes == ["removed left, left by a run that was killed"]
+    assert [*fake_docker.containers] == ["alive"]

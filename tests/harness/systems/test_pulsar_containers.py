@@ -1,20 +1,22 @@
 """Pulsar's containers target without an engine: what nodes are started with, and where each is reached."""
 
 import math
+import shutil
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from perfgate.host import docker_engine
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.systems import own_containers
 from perfgate.systems.pulsar.client.http import FailedRequestError
 from perfgate.systems.pulsar.managed import own_cluster
 from perfgate.systems.pulsar.managed.containers import ContainersCluster, ContainersTarget
+from tests.harness.build.docker import FakeDocker
 
 SPEC = ClusterSpec(
     system="pulsar",
@@ -27,7 +29,7 @@ SPEC = ClusterSpec(
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[MagicMock]:
+def made(fake_docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> list[MagicMock]:
     """Return the containers that are made, each with the image that it is of as `image`."""
     found: list[MagicMock] = []
 
@@ -38,7 +40,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[MagicMock]:
         return one
 
     monkeypatch.setattr(own_containers, "DockerContainer", container)
-    monkeypatch.setattr(own_containers, "Network", Mock())
     return found
 
 
@@ -137,14 +138,18 @@ def test_a_bookie_that_ends_is_quoted_without_the_usage_that_it_prints_last(
 
 
 def test_what_containers_of_pulsar_need_is_asked_for_before_a_start(
-    tmp_path: Path, memory: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, memory: Callable[[float], None], fake_docker: FakeDocker
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(docker_engine, "have_images", lambda images, say, option: asked.extend([*images, option]))
     memory(1 << 14)
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image="toxiproxy:1", say=print, note=print)
     target.prepare([SPEC])
-    assert asked == ["apachepulsar/pulsar:4.0.8", "toxiproxy:1", "--pulsar-image"]
+    assert fake_docker.pulled == ["apachepulsar/pulsar:4.0.8", "toxiproxy:1"]
+    target.prepare([SPEC])
+    assert len(fake_docker.pulled) == 2, "once"
+    fake_docker.images.clear()
+    fake_docker.registry_answers = False
+    with pytest.raises(ConfigurationError, match="no route to the registry; name another with --pulsar-image"):
+        target.prepare([SPEC])
     with pytest.raises(ConfigurationError, match=r"cluster\.security"):
         target.prepare([ClusterSpec(system="pulsar", bookies=3, security="tls")])
     memory(1 << 9)
@@ -152,23 +157,38 @@ def test_what_containers_of_pulsar_need_is_asked_for_before_a_start(
         target.prepare([SPEC])
 
 
-def test_room_is_asked_for_twice_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
-    monkeypatch.setattr(docker_engine, "check_room", lambda needed, note: asked.append(needed))
-    ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=print, note=print).check_room(1e9, 5e9)
-    assert asked == [2e9]
+@pytest.mark.usefixtures("fake_docker")
+def test_room_is_asked_for_twice_what_is_written(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    target = ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=print, note=print)
+    target.check_room(0.3 * free, math.inf)
+    with pytest.raises(ConfigurationError, match="too little disk"):
+        target.check_room(0.7 * free, 0.0)
 
 
-def test_a_metadata_store_serves_once_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "serves"),
+    [(b"", False), (b"Zookeeper version: 3.9.3\nMode: standalone\n", True), (b"This node is not serving\n", False)],
+)
+def test_a_metadata_store_serves_once_it_answers(answer: bytes, serves: bool) -> None:
     """A published port takes connections before the store does: the engine's proxy listens there."""
-    answers = [b"", b"Zookeeper version: 3.9.3\nMode: standalone\n"]
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as store:
 
-    def connection(*_: object, **__: object) -> MagicMock:
-        one = MagicMock()
-        one.__enter__.return_value.recv.side_effect = [answers.pop(0), b""]
-        return one
+        def serve() -> None:
+            connection, _ = store.accept()
+            with connection:
+                asked.append(connection.recv(16))
+                connection.sendall(answer)
 
-    monkeypatch.setattr(socket, "create_connection", connection)
-    assert [own_cluster.serves(1), own_cluster.serves(1)] == [False, True]
-    monkeypatch.setattr(socket, "create_connection", Mock(side_effect=ConnectionRefusedError))
-    assert not own_cluster.serves(1)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert own_cluster.serves(store.getsockname()[1]) is serves
+        thread.join()
+    assert asked == [b"srvr"]
+
+
+def test_no_metadata_store_serves_where_nothing_listens() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert not own_cluster.serves(closed.getsockname()[1])
