@@ -4,6 +4,7 @@ import resource
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from perfgate.measure.assembly import round_of, sends_failed
@@ -30,9 +31,12 @@ FEW = 256
 
 @pytest.fixture(autouse=True)
 def few_files() -> Iterator[None]:
-    """Let a process have fewer files at first than a crowd needs, as shells do with the default of 1,024."""
+    """Let a process have fewer files at first than a crowd needs, as shells do with the default of 1,024.
+
+    Beside those that tests before have left open in this process, which is the crowd's broker too.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW + psutil.Process().num_fds(), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
