@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from perfgate.judge.scatter import Parts
-from perfgate.judge.sequential import FEWEST_UNITS
+from perfgate.judge.sequential import FEWEST_UNITS, PLAIN, decided, looks_until, scheduled
+from perfgate.judge.units import FEWEST_WITH_ENDS, OF_THE_ERROR, winsorized
 from perfgate.model import RecordedPairs
 from tests.harness.build.units import judge_units
 
@@ -178,7 +180,26 @@ def main() -> int:
         print(f"| {effect * 100:+.1f} % | {scatter * 100:.0f} % | {planned} | {slower * 100:.1f} % | {used:.1f} |")
     beside_tables()
     parts_tables()
+    winsorized_table()
     return 0
+
+
+def winsorized_table() -> None:
+    """Print how many comparisons in which nothing differs the winsorized units alone make red."""
+    print("\n| units | planned | false SLOWER in 1,000 that the winsorized units add |\n|---|---|---|")
+    rule = replace(PLAIN, share=OF_THE_ERROR)
+    for kind in ("independent", "correlated by 0.3", "correlated by 0.5"):
+        for planned in (20, 30):
+            added = 0
+            for units in drawn(kind, DRAWS, planned, np.random.default_rng(planned)) * SCATTER:
+                if judge_units(units, planned, final=True)[0] is not None:
+                    continue
+                looks = [look for look in scheduled(planned) if look >= FEWEST_WITH_ENDS]
+                added += any(
+                    decided(winsorized(units[:n].tolist(), looks_until(n, planned, last=n == planned), rule)) == -1
+                    for n in looks
+                )
+            print(f"| {kind} | {planned} | {added * 1000 / DRAWS:.2f} |", flush=True)
 
 
 def beside_tables() -> None:

@@ -103,7 +103,7 @@ WIDENING = math.sqrt((1 + CORRELATION) / (1 - CORRELATION))
 WORST, OF_THE_ERROR = 4, 0.1
 """One of WORST units is left out, and the rest is tested at this share of the error, since the units that scatter least
 were chosen. At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
-END, FEWEST_WITH_ENDS = 5, 10
+END, FEWEST_WITH_ENDS = 5, 20
 """Of this many units of a latency, or more, one of END at either end is winsorized."""
 FEWEST_OF_LATENCIES = 2
 """One burst, or round, in which brokers stood still for half a second has 100 times the p99: no change of it."""
@@ -168,9 +168,9 @@ def winsorized(logs: Sequence[float], looks: Looks, rule: Rule) -> Estimate:
 
     With g of n units changed at either end, its error is that of a mean of the changed units times
     (n - 1) / (n - 2 g - 1), by Student's t (Dixon and Tukey, Technometrics 10, 1968). Where nothing differs A / B and
-    B / A are drawn alike, so that the winsorized mean of their logarithms is zero as their mean is. Then 0.5 of 1,000
-    more are red at most (12 and 30 units, normal, Laplace, 5 % of them scattering six times as much), 0.75 of units
-    that are correlated by 0.3, and 1.5 by 0.5, which whole rounds were not: -0.19 and -0.02 (docs/verdict-quality.md).
+    B / A are drawn alike, so that the winsorized mean of their logarithms is zero as their mean is. Then 0.15 of
+    1,000 more are red of 20 or 30 independent units, 0.2 of units that are correlated by 0.3, and 0.85 by 0.5
+    (benchmarks/unit_errors.py; fewer units: up to 2.3). Whole rounds were by -0.19, -0.02 and 0.20.
     """
     count, ordered = len(logs), sorted(logs)
     end = count // END

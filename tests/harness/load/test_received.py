@@ -1,4 +1,4 @@
-"""What one consumer client was given: foreign and damaged records, times, and the edges of the window."""
+"""Records that a consumer client received: foreign and damaged ones, times, and the edges of the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch sees of a Pulsar topic: who serves it, which bookies hold it, who is gone and who is back."""
+"""Watch of a Pulsar topic: the broker that serves it, the bookies that hold it, and those that are gone or back."""
 
 import time
 from collections.abc import Callable, Iterator
