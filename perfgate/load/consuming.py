@@ -263,6 +263,9 @@ class Reader:
 
     def _hear(self, rows: Rows, heard: Moments) -> None:
         bad = rows["err"] != 0
+        if not bad.any():  # as nearly always; copies of all rows cost CPU
+            self._take_records(rows, heard)
+            return
         self._take_records(rows[~bad], moments_of(heard, ~bad))
         # After the records: those before the end of a partition belong to the lap that ends with it.
         for row in rows[bad]:
@@ -277,7 +280,8 @@ class Reader:
         if self._positions:
             self._positions.check(rows["partition"].astype(np.int64), rows["offset"])
         whole = self._headers.whole(rows["len"].astype(np.int64))
-        rows = rows[whole]
+        if not whole.all():
+            rows, heard = rows[whole], moments_of(heard, whole)
         tally.foreign += before - len(rows)
         tally.take(
             self._headers.of(self._read_values(rows["payload"])),
@@ -285,7 +289,7 @@ class Reader:
             rows["offset"],
             rows["len"].astype(np.int64),
             lambda index: self._body(rows[index]),
-            moments_of(heard, whole),
+            heard,
         )
 
     def _body(self, row: Any) -> bytes:
