@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.half_speed import one_broker_at_half_speed
+from perfgate.fixtures.run import pytest_command
 from perfgate.report.proposal import ENOUGH_RUNS
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +64,7 @@ def runs_of(series: Series) -> list[Path]:
 
 def gate(*arguments: object, environment: dict[str, str] | None = None, half_cpu: bool = False) -> int:
     """Run the gate; return its exit code."""
-    command = [sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
+    command = pytest_command(["-q", *map(str, arguments)])
     with (
         subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare_lines import columns, note, recorded
+from perfgate.fixtures.run import pytest_command
 from perfgate.model.judged import JUDGED, ExitCode
 from perfgate.report.results import load_run
 
@@ -72,10 +73,8 @@ def record(series: Series, budget_min: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="reference-quality-") as work:
         reference = Path(work) / "reference.toml"
         reference.write_text(REFERENCE, encoding="utf-8")
-        command = [
-            *(sys.executable, "-m", "pytest", "-q", *series.plugin, "--tier=smoke"),
-            *(f"--reference={reference}", f"--budget={budget_min}m", f"--results={folder}"),
-        ]
+        measured = (f"--reference={reference}", f"--budget={budget_min}m", f"--results={folder}")
+        command = pytest_command(["-q", *series.plugin, "--tier=smoke", *measured])
         environment = {**os.environ, **series.environment}
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

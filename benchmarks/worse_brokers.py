@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfgate.fixtures.run import pytest_command
 from perfgate.model.judged import ExitCode
 
 ROOT = Path(__file__).parents[1]
@@ -67,29 +68,18 @@ def run(case: Case, thresholds: Path, selected: str = SELECTED) -> dict[str, Any
     Raises RuntimeError where the gate refused it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:hypothesispytest",
-            *USUAL,
-            "-k",
-            selected,
-            f"--results={folder}",
-        ]
-        command += [f"--thresholds={thresholds}", *case.arguments]
+        arguments = [*USUAL, "-k", selected, f"--results={folder}", f"--thresholds={thresholds}", *case.arguments]
         if case.worse:
-            command += ["-p", "benchmarks.worse_cluster"]
+            arguments += ["-p", "benchmarks.worse_cluster"]
         if case.compared:
             change = Path(folder) / "change.toml"
             change.write_text('name = "candidate"\n[cluster]\njvm = ["-Dcandidate=1"]\n')
-            command += [f"--compare={change}", "--budget=4m"]
+            arguments += [f"--compare={change}", "--budget=4m"]
         else:
-            command += [] if case is UNCHANGED and not (thresholds / "day.toml").exists() else ["--profile=day"]
+            arguments += [] if case is UNCHANGED and not (thresholds / "day.toml").exists() else ["--profile=day"]
         began = time.monotonic()
         done = subprocess.run(
-            command,
+            pytest_command(["-p", "no:hypothesispytest", *arguments]),
             cwd=ROOT,
             env={**os.environ, "WORSE": case.worse},
             capture_output=True,
@@ -97,7 +87,7 @@ def run(case: Case, thresholds: Path, selected: str = SELECTED) -> dict[str, Any
             timeout=HANG_BOUND_S,
         )
         seconds = time.monotonic() - began
-        if done.returncode == ExitCode.ENDED_EARLY:
+        if done.returncode == ExitCode.ENDED_EARLY or done.returncode not in set(ExitCode):
             raise RuntimeError(f"{case.name} was refused: {done.stdout[-1000:]}{done.stderr[-1000:]}")
         found = sorted(Path(folder).glob("2*/run.json"))
         document = json.loads(found[-1].read_text()) if found else {}
