@@ -213,7 +213,9 @@ class Bench:
                     spec = self.load_spec(scenario, topic)
                     window_s = scenario.load.window_s or max(spec.window_s, least_s)
                     spec = replace(spec, window_s=window_s, hosts=hosts)
-                    spec = replace(spec, beside=tuple(self._spec_beside(spec, load) for load in beside))
+                    if beside:
+                        others = tuple(self._spec_beside(spec, load, scenario) for load in beside)
+                        spec = replace(spec, most_rate=self._share(spec, scenario), beside=others)
                     result = self._means.driver.run(spec, observer)
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
@@ -351,18 +353,27 @@ class Bench:
                 self._cluster.limit(client_id, bytes_per_s)
                 self._quotas[client_id] = bytes_per_s
 
-    def _spec_beside(self, spec: LoadSpec, load: Beside) -> LoadSpec:
-        """Specification of a load beside that of `spec`, within its share of what the target allows."""
+    def _spec_beside(self, spec: LoadSpec, load: Beside, together: Scenario) -> LoadSpec:
+        """Specification of a load beside that of `spec`, both of the scenario `together`."""
         own = self.load_spec(load.scenario, load.topic)
-        share = load.scenario.offered_bytes_per_s / spec.scenario.offered_bytes_per_s
         client_id = f"{self._begins}-{load.scenario.name}" if load.limited else ""
         return replace(
             own,
             window_s=spec.window_s,
             warmup_max_s=spec.warmup_max_s,
-            most_rate=own.most_rate * share,
+            most_rate=self._share(own, together),
             client_id=client_id,
         )
+
+    def _share(self, spec: LoadSpec, together: Scenario) -> float:
+        """The records/s that the target allows this load, one of several of the scenario `together`.
+
+        Each is allowed as many times what it offers, which all of them write, and are sent, within the target's limits.
+        """
+        times = self._cluster.most_bytes_per_s / together.offered_bytes_per_s
+        if together.read_bytes_per_s:
+            times = min(times, self._cluster.most_read_bytes_per_s / together.read_bytes_per_s)
+        return min(spec.most_rate, times * spec.scenario.load.most_rate)
 
     def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
         self._cluster.meter.begin()

@@ -91,7 +91,7 @@ def beyond_limits(limits: Limits, scenario: Scenario, *, of_transactions: str) -
     reads_all = scenario.has_fault or not scenario.load.sends or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:
         return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
-    read = sum(load.load.most_rate * load.logged_bytes * load.groups for load in loads)
+    read = scenario.read_bytes_per_s
     if fixed and read > limits.read_bytes_per_s:
         return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
     return None

@@ -95,6 +95,45 @@ def test_every_load_is_told_what_the_target_allows(
 READS = Consumers(membership="group")
 
 
+@pytest.mark.parametrize(
+    ("most_bytes_per_s", "most_read_bytes_per_s", "own", "others"),
+    [
+        (1800.0, math.inf, 60.0, 12.0),  # three times what both offer together
+        (1800.0, 600.0, 40.0, 8.0),  # the load beside it is read by three groups: twice what they are sent
+        (600.0, 300.0, 20.0, 4.0),  # no more than they offer, and no less
+        (math.inf, math.inf, math.inf, math.inf),
+    ],
+)
+def test_loads_beside_one_another_catch_up_within_the_limits_together(
+    most_bytes_per_s: float, most_read_bytes_per_s: float, own: float, others: float
+) -> None:
+    """Each was let send at the file's rate after a stall; and one that many read, less than it has to offer."""
+    part = Part(
+        name="noisy",
+        topic=TopicSpec(partitions=1, replication_factor=2),
+        producer=(),
+        record_bytes=10,
+        load=Load(kind="paced", rate=4.0),
+        consumers=replace(READS, groups=3),
+    )
+    row = replace(
+        scenario(),
+        load=Load(kind="paced", rate=20.0),
+        record_bytes=5,
+        topic=TopicSpec(partitions=1, replication_factor=1),
+        beside=(part,),
+    )
+    assert row.offered_bytes_per_s == 600
+    cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=most_read_bytes_per_s, prefix="kpg-")
+    tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
+    driver = Mock(run=Mock(side_effect=KeyboardInterrupt))
+    means = Means(tier=tier, driver=driver, engine=Mock(), sampler=Mock(), say=Mock(), histories=Path())
+    with pytest.raises(KeyboardInterrupt):
+        Bench(means, cluster, "r").round(row, 0, None, "measuring")
+    (spec, _), _ = driver.run.call_args
+    assert (spec.most_rate, *(each.most_rate for each in spec.beside)) == pytest.approx((own, others))
+
+
 def test_every_group_is_sent_every_record() -> None:
     limits = Limits(total_bytes=1e12, bytes_per_s=1e9, read_bytes_per_s=2 * 2**20)
     row = replace(scenario(), load=Load(kind="paced", rate=1000), consumers=replace(READS, groups=3))
