@@ -278,7 +278,8 @@ class Table:
 
     def text(self, key: str, default: str = "", *, empty: bool = True) -> str:
         value = self.values.get(key, default)
-        if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
+        may_lack = empty or key not in self.values
+        if not isinstance(value, str) or not (value.strip() or may_lack) or "\n" in value or len(value) > 80:
             self._fail(key, value, "be a short text")
         return value.strip()
 
@@ -297,7 +298,8 @@ class Table:
 
     def ids(self, key: str) -> tuple[int, ...]:
         value = self.values.get(key, [])
-        if not isinstance(value, list) or not all(type(broker) is int for broker in value):
+        named = isinstance(value, list) and all(type(broker) is int for broker in value)
+        if not named or (key in self.values and not value):  # an empty list would allow all
             self._fail(key, value, "list broker ids, as in [1, 2]")
         return tuple(value)
 

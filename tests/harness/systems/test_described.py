@@ -109,6 +109,23 @@ def test_fault_commands_are_checked(tmp_path: Path) -> None:
     assert "[faults] timeout-s" in refused(tmp_path, LEAST + "[faults]\ntimeout-s = 0\n")
 
 
+@pytest.mark.parametrize("listed", ["[]", "1", '["1"]', "[true]"])
+def test_brokers_that_faults_may_take_away_are_named_or_left_out(tmp_path: Path, listed: str) -> None:
+    """An empty list allowed all of them."""
+    assert described(tmp_path, f"{LEAST}[faults]\nbrokers = [1, 2]\n").fault_brokers == (1, 2)
+    assert described(tmp_path, f"{LEAST}[faults]\n").fault_brokers == ()
+    told = refused(tmp_path, f"{LEAST}[faults]\nbrokers = {listed}\n")
+    assert "must list broker ids, as in [1, 2]" in told
+
+
+def test_a_cluster_id_is_stated_or_left_out(tmp_path: Path) -> None:
+    """Of a template whose variable was not set it was empty, and any cluster was taken."""
+    assert described(tmp_path, LEAST).cluster_id == ""
+    assert described(tmp_path, f'cluster-id = "c"\n{LEAST}').cluster_id == "c"
+    for empty in ("", " "):
+        assert "cluster-id" in refused(tmp_path, f'cluster-id = "{empty}"\n{LEAST}')
+
+
 def test_secrets_come_from_the_environment_or_a_file_and_are_never_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_all_servers_are_of_one_cluster(
 ) -> None:
     path = tmp_path / "target.toml"
     text = FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093").replace(
-        "[limits]", f'cluster-id = "{stated}"\n[limits]'
+        "[limits]", f'cluster-id = "{stated}"\n[limits]' if stated else "[limits]"
     )
     path.write_text(text + '[zones]\ncross-zone = "zone-b:9093"\n')
     attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)

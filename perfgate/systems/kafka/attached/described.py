@@ -158,7 +158,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         **of_every_system(path, document, tables),
         bootstrap=bootstrap,
         client=tuple(sorted(client.items())),
-        cluster_id=top.text("cluster-id"),
+        cluster_id=top.text("cluster-id", empty=False),
         version=top.text("kafka-version"),
         topic_prefix=top.prefix("topic-prefix"),
         cross_zone_bootstrap=zones.servers("cross-zone") if "cross-zone" in zones.values else "",
