@@ -20,6 +20,7 @@ from perfgate.model.pages import page
 from perfgate.model.target import OfCluster
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.cluster import RETENTION_MS
+from perfgate.systems.kafka.client.admin import same_value
 from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S, new_topic
 
 REFUSALS = (
@@ -91,7 +92,9 @@ class TopicTrial:
                 self._delete(name)  # an answer that got lost may have made it
                 manifest.gone(name)
         wrong = {
-            key: in_force.get(key) for key, value in topic.config if in_force and not _same(value, in_force.get(key))
+            key: in_force.get(key)
+            for key, value in topic.config
+            if in_force and not same_value(in_force.get(key), value)
         }
         if not wrong:
             return None
@@ -138,16 +141,6 @@ def _ask(admin: AdminClient, topic: NewTopic, *, validate_only: bool = False) ->
 
 def _new(name: str, topic: TopicSpec) -> NewTopic:
     return new_topic(name, replace(topic, config=settings({"retention.ms": RETENTION_MS, **dict(topic.config)})))
-
-
-def _same(stated: str, now: str | None) -> bool:
-    """Whether a setting has its stated value: as a number, a list or a text."""
-    if now is None:
-        return False
-    try:
-        return float(stated) == float(now)
-    except ValueError:
-        return {part.strip().lower() for part in stated.split(",")} == {part.strip().lower() for part in now.split(",")}
 
 
 def check_permissions(

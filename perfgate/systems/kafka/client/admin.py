@@ -256,7 +256,10 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
 
 
 def same_value(reported: str | None, wanted: str | None) -> bool:
-    """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
+    """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b".
+
+    They keep the order of a list, which may matter (ssl.cipher.suites): in another order it is another value.
+    """
     if reported is None or wanted is None:
         return reported is wanted
     try:
