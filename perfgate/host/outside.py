@@ -225,14 +225,21 @@ def run(
 
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
-    """Revert changes that killed runs have applied. Raises ConfigurationError where that fails."""
+    """Revert changes that killed runs have applied. Raises ConfigurationError where that fails.
+
+    Meanwhile no other run may apply one, which the reversal would undo.
+    """
     with a_folder_that_works(folder):
         if not folder.exists():
             return
-    for path in journals(folder, SUFFIX):
-        with claimed(path) as notes:
-            if notes is not None:
-                _revert(notes, note)
+    lock = lock_of(folder, LOCK)
+    if lock is None:  # another run, whose start reverts what was left
+        return
+    with lock:
+        for path in journals(folder, SUFFIX):
+            with claimed(path) as notes:
+                if notes is not None:
+                    _revert(notes, note)
 
 
 def _revert(notes: Notes, note: Callable[[str], None]) -> None:

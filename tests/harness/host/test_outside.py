@@ -289,6 +289,29 @@ def test_what_a_killed_run_left_and_cannot_be_reverted_stops_the_next_start(appl
     assert not note.exists()
 
 
+def test_no_run_applies_a_change_while_another_reverts_what_was_left(make: Make, applied: Path, tmp_path: Path) -> None:
+    """The reversal undid the change that the other run had just applied: both its sides were without it."""
+    go_on = tmp_path / "go-on"
+    applied_by_a_killed_run(tmp_path, applied, f"until test -e {go_on}; do sleep 0.05; done; rm {applied}")
+    (running,) = (tmp_path / "state").glob("*.command")
+    running.unlink()
+    with ThreadPoolExecutor(1) as beside:
+        reverted = beside.submit(revert_what_was_left, tmp_path / "state", lambda _: None)
+        try:
+            until = time.monotonic() + HANG_BOUND_S
+            while not running.exists():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            with pytest.raises(ConfigurationError, match="another run applies and reverts a change by commands"):
+                make()
+        finally:
+            go_on.touch()
+        reverted.result(timeout=HANG_BOUND_S)
+    change = make()
+    change.change(())
+    assert applied.exists()
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_what_a_killed_run_left_is_reverted_to_its_end_at_ctrl_c(applied: Path, tmp_path: Path) -> None:
     """The revert was killed half-way, without a word."""
