@@ -28,7 +28,7 @@ def broker(admin_at: Callable[[Callable[[str], object]], None]) -> Broker:
 
 @pytest.fixture
 def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[..., ExternalCluster]]:
-    """Return a function that makes a cluster whose file has these fault commands, with settings applied.
+    """Return a function that makes a cluster whose file has these fault commands and limits, with settings applied.
 
     Its file names a server that always answers. The brokers' own addresses do once there is a file up-1 or up-2.
     """
@@ -36,9 +36,10 @@ def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[.
     broker.silent = lambda server: server in up and not up[server].exists()
     manifests: list[Manifest] = []
 
-    def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
+    def make(faults: str = "", config: dict[str, object] | None = None, limits: str = "") -> ExternalCluster:
         path = tmp_path / "target.toml"
-        path.write_text(FILE.replace(BROKERS[1], "kafka:9093") + (f"[faults]\n{faults}\n" if faults else ""))
+        text = f"{FILE.replace(BROKERS[1], 'kafka:9093')}{limits}\n"
+        path.write_text(text + (f"[faults]\n{faults}\n" if faults else ""))
         described = load_target(path, lambda stores: {})
         spec = ClusterSpec(config=settings(config or {}))
         manifests.append(Manifest(tmp_path / "m", cluster_id="c", run_id="r"))

@@ -226,3 +226,19 @@ def test_brokers_that_are_well_again_excuse_nothing_more(
     clock.now += HEALTH_AT_MOST_S
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
+
+
+def test_no_broker_is_taken_while_any_partition_lacks_a_replica(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
+) -> None:
+    """Of as many as a run may go on with, the broker held the last replica: others could not write any more."""
+    made = cluster(f'kill = "touch {tmp_path}/killed"\nstart = "true"', limits="under-replicated-partitions = 1")
+    broker.missing = {3}
+    made.check()
+    with pytest.raises(TargetError, match=r"broker 1 is not taken away: .*1 of 1 partitions are under-replicated"):
+        made.faults.do("kill", 1)
+    assert not (tmp_path / "killed").exists()
+    assert not made.faults.away
+    broker.missing.clear()
+    made.faults.do("kill", 1)
+    (tmp_path / "up-1").touch()

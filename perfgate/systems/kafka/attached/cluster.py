@@ -56,6 +56,10 @@ class ExternalCluster(AttachedCluster):
         allowed = self._of_file.limits.under_replicated
         return unwell(self._admin, allowed, excused, within_s or REQUEST_TIMEOUT_S, self._manifest.cluster_id)
 
+    def _unwell_before_a_fault(self) -> str:
+        """No partition may lack a replica then, whatever a run may go on with: the broker may hold its last one."""
+        return super()._unwell_before_a_fault() or unwell(self._admin, 0, cluster_id=self._manifest.cluster_id)
+
     def _require_same(self, admin: AdminClient) -> None:
         """Stop the run when this client's brokers are another cluster's. Raises TargetError.
 
