@@ -34,7 +34,7 @@ class Permitted(TypedDict, total=False):
     broker_config_allowed: bool
     faults_allowed: bool
     parallel_is_fine: bool
-    """Start although another run is on the cluster, unless broker settings may be changed."""
+    """Start although another run is on the cluster, unless broker settings or faults are permitted."""
     others_ended: bool
     """Runs of other hosts have, so that their leftovers can be put back."""
 
@@ -252,6 +252,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
                 raise ConfigurationError(
                     f"{beside}of a setting that both change, what the first one set would stay for good; leave "
                     "--allow-broker-config out, or wait until it has ended"
+                ) from None
+            if self._faults_allowed:
+                raise ConfigurationError(
+                    f"{beside}each may take a broker away while the other does, which stops writes of others; leave "
+                    "--allow-faults out, or wait until it has ended"
                 ) from None
             self._occupied = occupy(self._manifests, self._cluster_id, beside=True)
 

@@ -71,7 +71,7 @@ def enter(tmp_path: Path, broker: Broker) -> Enter:
     (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
     described = load_target(tmp_path / "t.toml", lambda stores: {})
 
-    def onto(*, insists: bool = False, may_change: bool = False) -> TextIO:
+    def onto(*, insists: bool = False, may_change: bool = False, may_take_away: bool = False) -> TextIO:
         run = ExternalTarget(
             described,
             run_id="r",
@@ -79,6 +79,7 @@ def enter(tmp_path: Path, broker: Broker) -> Enter:
             note=print,
             parallel_is_fine=insists,
             broker_config_allowed=may_change,
+            faults_allowed=may_take_away,
         )
         run._cluster_id = "c"
         run._enter(broker.admin)
@@ -101,6 +102,15 @@ def test_a_run_beside_another_one_changes_no_setting(enter: Enter, insists: bool
     with enter(), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
         enter(insists=insists, may_change=may_change).close()
     enter(insists=insists, may_change=may_change).close()  # the other one has ended
+
+
+def test_a_run_beside_another_one_takes_no_broker_away(enter: Enter) -> None:
+    """Both found the cluster well, and each took a broker: a broker that stands still is missed only seconds later."""
+    with enter(may_take_away=True):
+        with pytest.raises(ConfigurationError, match="leave --allow-faults out"):
+            enter(insists=True, may_take_away=True)
+        enter(insists=True).close()
+    enter(insists=True, may_take_away=True).close()  # the other one has ended
 
 
 @pytest.mark.parametrize(
