@@ -41,14 +41,15 @@ class Cleaner(ABC, Generic[Admin]):
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
         """Try every step of every run; return those that failed, as instructions for a person.
 
-        Brokers first: settings and topics of brokers that are not all there are left alone.
+        Brokers first: settings and topics of brokers that are not all there are left alone. Of the rest the newest run
+        first: of a setting that two runs changed, it noted what the other one had set.
         """
         with ExitStack() as claims:
             held = _claimed(claims, leftovers)
             left = [text for leftover in held for text in self._bring_back(leftover)]
             if left:
                 return [*left, "nothing else was done to these brokers while one may be away"]
-            for leftover in held:
+            for leftover in reversed(held):  # their names, which begin with their starts, are in order
                 failed = self._clean(admin, leftover)
                 left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
                 if not failed:

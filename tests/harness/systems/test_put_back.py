@@ -155,6 +155,23 @@ def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_setting_that_two_killed_runs_changed_is_as_it_was_before_both(tmp_path: Path, broker: Broker) -> None:
+    """The second one's host could not tell whether the first one had ended. Of it 2 was left alone, as somebody's, and
+    then put back for the second one: it stayed.
+    """
+    for run_id, before, effective, value in (
+        ("20260101T010000Z-ffff", None, "8", "2"),
+        ("20260101T020000Z-0000", "2", "2", "40"),
+    ):
+        killed = Manifest(tmp_path, cluster_id="c", run_id=run_id)
+        killed.changes("1", "num.io.threads", before, effective, value)
+        killed.close()
+    broker.values["1", "num.io.threads"] = "40"
+    assert Cleaner(Mock(), Mock()).put_back(broker.admin, list(leftovers(tmp_path, "c"))) == []
+    assert broker.values["1", "num.io.threads"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_start_that_failed_has_put_back_is_its_owners_from_then_on(tmp_path: Path, broker: Broker) -> None:
     """The owner then set the run's value for good, and the next start took it for what the run had left."""
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
