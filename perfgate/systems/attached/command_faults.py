@@ -28,8 +28,13 @@ PLAIN_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+")
 as a broker chooses it."""
 
 
-def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str]) -> str | None:
-    """The reason why these commands cannot cause the fault on these brokers (addresses by id); None when they can."""
+def lacking(
+    kind: str, commands: Mapping[str, str], brokers: Mapping[int, str], allowed: Collection[int] = ()
+) -> str | None:
+    """The reason why these commands cannot cause the fault on these brokers (addresses by id); None when they can.
+
+    `allowed`: those that may be taken away; empty: all.
+    """
     needed = FAULTS[kind].commands
     if needed is None:
         return f"{kind} cannot be brought about on real brokers"
@@ -42,6 +47,12 @@ def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str]) 
         return (
             f"brokers share a host, and [faults] {' and '.join(blunt)} names neither {{port}} nor {{broker}}: it would "
             "hit more than one"
+        )
+    alike = [name for name in blunt if "{host}" not in commands[name]]
+    if alike and len([broker for broker in brokers if not allowed or broker in allowed]) > 1:
+        return (
+            f"[faults] {' and '.join(alike)} names none of {{host}}, {{port}} and {{broker}}: it would hit the same "
+            "broker whichever is meant"
         )
     return None
 

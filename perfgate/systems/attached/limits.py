@@ -41,7 +41,7 @@ def no_fault(
         return None
     if not allowed:
         return "faults on real brokers need --allow-faults"
-    if reason := lacking(scenario.fault.kind, described.faults.lines, brokers):
+    if reason := lacking(scenario.fault.kind, described.faults.lines, brokers, described.fault_brokers):
         return reason
     if scenario.fault.about.brokers_down > 1 and not described.two_down_allowed:
         return "it takes two brokers away at a time: [faults] two-down = true allows that"

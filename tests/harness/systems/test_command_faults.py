@@ -190,6 +190,24 @@ def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tu
 
 
 @pytest.mark.parametrize(
+    ("kill", "allowed", "words"),
+    [
+        ("kubectl delete pod kafka-2", (), "[faults] kill names none of {host}, {port} and {broker}"),
+        ("kubectl delete pod kafka-2", (1, 2), "[faults] kill names none of {host}, {port} and {broker}"),
+        ("kubectl delete pod kafka-2", (2,), None),
+        ("kubectl delete pod kafka-{broker}", (), None),
+        ("ssh {host} kill", (), None),
+    ],
+)
+def test_a_command_that_hits_the_same_broker_whichever_is_meant_is_refused(
+    kill: str, allowed: tuple[int, ...], words: str | None
+) -> None:
+    """The broker that it hit was not the one that was noted, watched and brought back, nor one of [faults] brokers."""
+    reason = lacking("kill-leader", {"kill": kill, "start": "x {broker}"}, BROKERS, allowed)
+    assert (reason is None) if words is None else words in str(reason)
+
+
+@pytest.mark.parametrize(
     ("back", "command", "listens", "left"),
     [
         ("start", "true", (False, True), ""),
