@@ -12,9 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
+from perfgate.fixtures import live
+from perfgate.fixtures.book import Book
 from perfgate.host.outside import CommandedChange, PausedChange, revert_what_was_left, run
 from perfgate.model.changes import Commands
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -197,6 +200,22 @@ def test_a_killed_runs_change_is_reverted_at_the_next_start_and_told(applied: Pa
     assert not applied.exists()
     assert not note.exists()
     assert said == [f"reverted the change that run run-1, which was killed, had applied: rm {applied}"]
+
+
+def test_load_hosts_that_do_not_answer_keep_nothing_applied(
+    applied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start ended with their error, and the change stayed."""
+    applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
+    (tmp_path / "xdg" / "kafka-perf-gate").mkdir(parents=True)
+    (tmp_path / "state").rename(tmp_path / "xdg" / "kafka-perf-gate" / live.COMMANDS)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr(live, "Progress", Mock())
+    monkeypatch.setattr(live, "load_hosts", Mock(side_effect=ConfigurationError("no scheduler answers")))
+    run = Mock(resume=None, run_dir=tmp_path / "run", load=Mock(confirmed=False))
+    with pytest.raises(ConfigurationError, match="no scheduler answers"), live.live(MagicMock(), run, Book(), []):
+        pytest.fail("it began")
+    assert not applied.exists()
 
 
 def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: Path, tmp_path: Path) -> None:
