@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +49,7 @@ class Prometheus:
 
     def __init__(self, source: PrometheusSource) -> None:
         self.source = source
-        session = requests.Session()
+        session = _Session([name for name, value in source.headers.items() if isinstance(value, Secret)])
         session.verify = source.ca or True
         headers = dict(source.headers)
         if source.token:
@@ -147,6 +147,24 @@ class Prometheus:
                     f"Prometheus {url}: it refused this client; check [prometheus] username, password, token or headers"
                 ) from None
             raise ConfigurationError(f"Prometheus {url}: it refused the query {query!r}: {words}") from None
+
+
+class _Session(requests.Session):
+    """Keeps secret headers from other servers, and from clear text, that a redirect leads to.
+
+    Requests does so itself with Authorization alone.
+    """
+
+    def __init__(self, secret: Collection[str]) -> None:
+        """`secret`: the headers' names."""
+        super().__init__()
+        self._secret = secret
+
+    def rebuild_auth(self, prepared_request: Any, response: Any) -> None:
+        super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
+        if self.should_strip_auth(response.request.url, prepared_request.url):  # type: ignore[no-untyped-call]
+            for name in self._secret:
+                prepared_request.headers.pop(name, None)
 
 
 class _AsOthers(HTTPAdapter):

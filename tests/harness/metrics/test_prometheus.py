@@ -5,6 +5,7 @@ import re
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,6 +29,7 @@ from perfgate.metrics.prometheus import Prometheus, Series, moved_by
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.secret import Secret
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 from tests.harness.build.clock import Clock
 from tests.harness.build.prometheus import KAFKA, NODE, SAME_CLOCK, Scraped, jvm, process, sampled, scraping
@@ -137,14 +139,20 @@ def answers() -> type[Answers]:
     return OfThisTest
 
 
-@pytest.fixture
-def server(answers: type[Answers]) -> Iterator[str]:
+@contextmanager
+def serving(answers: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), answers) as http:
         thread = threading.Thread(target=http.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{http.server_port}"
         http.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server(answers: type[Answers]) -> Iterator[str]:
+    with serving(answers) as url:
+        yield url
 
 
 @pytest.fixture
@@ -224,6 +232,35 @@ def test_a_token_is_sent_whatever_the_netrc_holds(
     answers.token = "right-token"
     elsewhere = PrometheusSource(url="http://192.0.2.1:9090", **given)
     assert ahead_of_wall_s(Prometheus(elsewhere)) == pytest.approx(120, abs=2)
+
+
+@pytest.mark.usefixtures("no_other_secrets")
+def test_a_redirect_takes_no_secret_to_another_server() -> None:
+    """Only Authorization stayed behind: a key in a header of its own went wherever an answer named."""
+    received: list[tuple[str | None, ...]] = []
+    names = ("Authorization", "X-Api-Key", "X-Scope-OrgID")
+
+    class Receives(Answers):
+        """Notes what it is sent."""
+
+        def do_GET(self) -> None:
+            received.append(tuple(self.headers.get(name) for name in names))
+            super().do_GET()
+
+    class Redirects(Receives):
+        """Names another server in its answer."""
+
+        def do_GET(self) -> None:
+            received.append(tuple(self.headers.get(name) for name in names))
+            self.send_response(307)
+            self.send_header("Location", elsewhere + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with serving(Receives) as elsewhere, serving(Redirects) as first:
+        headers = {"X-Api-Key": Secret("right-key"), "X-Scope-OrgID": "kafka"}
+        Prometheus(PrometheusSource(url=first, token="right-token", headers=headers))
+    assert received[:2] == [("Bearer right-token", "right-key", "kafka"), (None, None, "kafka")]
 
 
 def test_no_server_is_one_message() -> None:
