@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Protocol
 
 from perfgate.metrics.health import Pairs, increase
@@ -373,8 +375,18 @@ def of_gauges(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, 
 
 
 def _steps(counters: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
-    parts = [part for pairs in counters for part in pairwise(pairs) if part[1][0] > part[0][0]]
-    return _added((later[0], increase((earlier, later)) / (later[0] - earlier[0])) for earlier, later in parts)
+    """Cores of all counters together up to each moment at which any was read: containers are read one by one."""
+    parts = [
+        [(now[0], increase((last, now)) / (now[0] - last[0])) for last, now in pairwise(pairs) if now[0] > last[0]]
+        for pairs in counters
+    ]
+    moments = {at for counter in parts for at, _ in counter}
+    return _added((at, _cores_at(counter, at)) for at in moments for counter in parts if counter)
+
+
+def _cores_at(parts: Pairs, moment: float) -> float:
+    """The cores of the part in which this moment lies, each given by its end; after the last those of the last."""
+    return parts[min(bisect_left(parts, moment, key=itemgetter(0)), len(parts) - 1)][1]
 
 
 def _added(cores: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

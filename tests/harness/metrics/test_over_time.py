@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.measure.shaped import cores as cores_of
 from perfgate.metrics.usage import LEAST_APART_S, CounterSampler, Usage, broker_metrics, of_gauges, of_looks, of_scrapes
 from tests.harness.build.clock import Clock
 
@@ -42,6 +43,15 @@ def test_scrapes_of_several_series_add_up_and_a_counter_may_begin_again() -> Non
     series = {1: [[(10.0, 1.0), (12.0, 2.0), (14.0, 0.5)], [(10.0, 0.0), (12.0, 1.0), (14.0, 2.0)]]}
     assert of_scrapes(series, 9.0) == {"1": ((3, 1.0), (5, 0.75))}
     assert of_gauges({1: [[(10, 0.25)], [(10, 0.5)]]}, 9.0) == {"1": ((1, 0.75),)}
+
+
+def test_a_pods_containers_are_read_one_by_one_and_add_up() -> None:
+    """Each has the moments of its own readings: of 2 cores beside 0.1 a phase had 1.2."""
+    broker = [(at, 2.0 * at) for at in (10.0, 20.0, 30.0, 40.0)]
+    sidecar = [(at, 0.1 * at) for at in (15.0, 25.0, 35.0)]
+    parts = of_scrapes({1: [broker, sidecar, []]}, 10.0)
+    assert parts == {"1": tuple((at, 2.1) for at in (10, 15, 20, 25, 30))}
+    assert cores_of(parts, 0.0, 30.0) == pytest.approx(2.1)
 
 
 def test_between_two_windows_nobody_looks(clock: Clock) -> None:
