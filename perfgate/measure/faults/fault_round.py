@@ -108,7 +108,6 @@ def fault_round(
         changed, unknown = _changes(faults, spec.topic)
         written = _written(spec, load, scene, journals, log, ends, changed, usage)
         keep(history_path(folder, scenario.name, index), written)
-        shutil.rmtree(journals)
         try:
             failover, metrics, accounting = analyse(written)
         except ValueError as error:
@@ -131,6 +130,8 @@ def fault_round(
         raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
         raise TargetError(f"round {index} of {scenario.name}: {error}") from error
+    finally:
+        shutil.rmtree(journals, ignore_errors=True)
     flaws = [
         *flaws,
         *unknown,

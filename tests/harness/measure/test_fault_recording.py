@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +20,14 @@ from perfgate.metrics.process import process_sampler
 from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
 from perfgate.model import TopicSpec
 from perfgate.model.errors import TargetError
+from perfgate.model.faults import Scene
+from perfgate.model.load import LoadError
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.faults import KafkaTools
 from perfgate.systems.kafka.observe import changes
-from tests.harness.build.faults import OUTAGE, history
+from tests.harness.build.faults import OUTAGE, faulty, history, round_that_left
 
+FAULTY = faulty()
 LOG = """\
 Dumping /data/__cluster_metadata-0/00000000000000000000.log
 baseOffset: 0 lastOffset: 0 count: 1 partitionLeaderEpoch: 1 isControl: true CreateTime: 1000000 size: 106
@@ -55,6 +59,25 @@ def test_the_controllers_log_tells_the_steps_of_an_outage() -> None:
     assert failover.split == pytest.approx({"fenced_s": 3.5, "elected_s": 3.5, "first_ack_s": OUTAGE}, abs=0.02)
     assert "log" in failover.split_source
     assert (metrics["unclean_elections"], metrics["controller_changes"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "in_fault"), [(LoadError("a full disk"), False), (LoadError("killed"), True), (TargetError("gone"), True)]
+)
+def test_a_round_that_failed_leaves_no_journals(
+    error: Exception, in_fault: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row for every record and outcome, hundreds of MB, which nothing reads again: each red night left its own."""
+
+    def script(_scene: Scene) -> None:
+        (tmp_path / f"{FAULTY.name}-1" / "producer-0.sends").write_bytes(bytes(24))
+        if in_fault:
+            raise error
+
+    with pytest.raises(TargetError) if in_fault else nullcontext():
+        found = round_that_left(history(), tmp_path, monkeypatch, row=FAULTY, read=error, script=script)
+        assert [flaw.text for flaw in found.flaws] == ["a full disk"]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_broker_that_starts_again_counts_its_cpu_from_the_start() -> None:
