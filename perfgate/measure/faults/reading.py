@@ -114,8 +114,7 @@ def _missed(written: Written, rows: Rows) -> dict[str, float]:
         return {}
     last = np.full(written.partitions, -1, np.int64)
     np.maximum.at(last, rows["partition"], rows["offset"])
-    acked = _together(written.outcomes, OUTCOME)
-    acked = acked[acked["error"] == 0]
+    acked = _placed(written)
     due, given = positions(acked[acked["offset"] < last[acked["partition"]]], rows)
     return {MISSED: float(len(np.setdiff1d(due, given)))}
 
@@ -161,8 +160,8 @@ def accepting_metrics(written: Written) -> dict[str, float]:
         return {}
     accepts, given = _together(written.accepts, ACCEPT), _together(written.receipts, RECEIPT)
     taken = np.sort(accepts[accepts["error"] == 0], order="at")
-    outcomes = _together(written.outcomes, OUTCOME)
-    due = outcomes[(outcomes["error"] == 0) & (outcomes["at"] < written.end - DUE_S)]
+    acked = _placed(written)
+    due = acked[acked["at"] < written.end - DUE_S]
     taken_at, given_at, due_at = positions(taken, given, due)
     accepted, first = np.unique(taken_at, return_index=True)
     at = np.minimum(np.searchsorted(accepted, given_at), max(0, len(accepted) - 1))
@@ -187,6 +186,13 @@ def kept_s(written: Written) -> float:
             receipt = given["at"][first][np.searchsorted(at, accepted_at[known])]
             longest = max(longest, float((accepts["at"][known] - receipt).max()))
     return longest
+
+
+def _placed(written: Written) -> Rows:
+    """Outcomes of acknowledged records whose offsets are known: with acks=0 brokers report none."""
+    outcomes = _together(written.outcomes, OUTCOME)
+    placed: Rows = outcomes[(outcomes["error"] == 0) & (outcomes["offset"] >= 0)]
+    return placed
 
 
 def _together(parts: Sequence[Rows], kind: np.dtype[np.void]) -> Rows:

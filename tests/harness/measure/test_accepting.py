@@ -15,6 +15,7 @@ from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.measure.faults.reading import DUE_S
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict, record_lock_s, settings
 from perfgate.model.load import FAILED
+from perfgate.systems.kafka.load.clib import OFFSET_INVALID
 from tests.harness.build.faults import END, FAULT, RATE, faulty, history, one_fault
 
 AGAIN = 7
@@ -92,6 +93,17 @@ def test_a_record_that_is_given_after_its_acceptance_or_never_accepted_is_red(
     written: Written, verdict_of: Verdict
 ) -> None:
     assert verdict(written) is verdict_of
+
+
+@pytest.mark.parametrize("written", [shared(), history()], ids=["share group", "group"])
+def test_records_whose_offsets_no_broker_reports_are_not_called_ungiven(written: Written) -> None:
+    """With acks=0, where each partition counted as a record that no member was given, or had accepted: red."""
+    outcomes = written.outcomes[0].copy()
+    outcomes["offset"] = OFFSET_INVALID
+    unplaced = replace(written, outcomes=[outcomes])
+    metrics = analyse(unplaced)[1]
+    assert metrics.get("missed_records", 0) == metrics.get("unaccepted_records", 0) == 0
+    assert not written.accepts or verdict(unplaced) is Verdict.PASS
 
 
 def test_a_member_that_was_not_slow_enough_says_nothing() -> None:
