@@ -218,7 +218,11 @@ class Reader:
     def progress(self) -> dict[str, int]:
         tally = self._receipts
         failed = tally.foreign + tally.corrupt + self.client.failed.total()
-        return {"attempted": tally.read, "done": self._worked if self._work else tally.received, "failed": failed}
+        return {
+            "attempted": max(tally.read, failed),
+            "done": self._worked if self._work else tally.received,
+            "failed": failed,
+        }
 
     def recorders(self) -> dict[str, LatencyRecorder]:
         return {"latency": self._receipts.latency}
@@ -275,8 +279,7 @@ class Reader:
                 self._rewind(int(row["partition"]), int(row["offset"]))
 
     def _take_records(self, rows: Rows, heard: Moments) -> None:
-        tally = self._receipts
-        tally.read += (before := len(rows))
+        tally, before = self._receipts, len(rows)
         if self._positions:
             self._positions.check(rows["partition"].astype(np.int64), rows["offset"])
         whole = self._headers.whole(rows["len"].astype(np.int64))
@@ -291,6 +294,7 @@ class Reader:
             lambda index: self._body(rows[index]),
             heard,
         )
+        tally.read += before  # last: a run that hears that all was read ends this process, and needs its journal whole
 
     def _body(self, row: Any) -> bytes:
         begin = int(row["payload"]) + self._headers.bytes

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from perfgate.load.clients import (
     UnansweredError,
 )
 from perfgate.load.consuming import Reader, Receipts
+from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
 from perfgate.load.payload import HEADER, Values
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
@@ -301,6 +303,33 @@ def test_records_are_timed_each_by_its_own_moment_and_counted_in_the_window_that
     assert (found["duplicated"], found["reordered"], found["redelivered"]) == (0, 0, 0)
     latency = one.recorders()["latency"].histogram()
     assert latency.get_max_value() == pytest.approx(5.5e6, rel=0.01)
+
+
+def test_what_is_reported_as_read_is_in_the_journal(tmp_path: Path) -> None:
+    """A run that hears that all was read ends the process at once: what the journal lacked then was lost records."""
+    reported = []
+
+    class Watched(Journal):
+        def write(self, rows: Rows) -> None:
+            reported.append(one.progress()["attempted"])
+            super().write(rows)
+            reported.append(one.progress()["attempted"])
+
+    client = Shelf(([(0, number, value) for number, value in enumerate(values(3))], 12.0))
+    one = Reader({**READS, "history": str(tmp_path)}, 0, Window(), client, threading.Event())
+    one._receipts.close()
+    one._receipts._journal = Watched(str(receipts_path(tmp_path, 0)))
+    one._take()
+    assert (*reported, one.progress()["attempted"]) == (0, 0, 3)
+    one._receipts.close()
+    assert len(read_journal(receipts_path(tmp_path, 0), RECEIPT)) == 3
+
+
+def test_no_more_records_fail_than_are_reported_as_read() -> None:
+    """Own brokers were stopped for a failed fetch before the first record: 1 of 0."""
+    one = Reader({**READS}, 0, Window(), Shelf(), threading.Event())
+    one.client.count_failure(TOO_LARGE, 1)
+    assert one.progress() == {"attempted": 1, "done": 0, "failed": 1}
 
 
 def test_the_end_of_a_partition_begins_a_lap_after_the_records_before_it() -> None:
