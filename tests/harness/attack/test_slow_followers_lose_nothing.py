@@ -51,6 +51,9 @@ def test_after_a_fault_nobody_knows_what_is_due_and_the_end_has_to_stand_still()
     spec = replace(SPEC, scenario=scenario())
     topics: Any = Topics((50, 60), (55, 60), (56, 60), (56, 60), (99, 99))
     assert failover._settled_ends(topics, spec) == (56, 60)
+    last = int(failover.SETTLED_WITHIN_S / failover.SETTLED_S)
+    growing: Any = Topics(*((look, 60) for look in range(2 * last)))
+    assert failover._settled_ends(growing, spec) == (last, 60), "as they are when the wait is over"
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -173,6 +173,8 @@ def test_a_fault_in_one_file_goes_all_the_way(late_s: float, verdict: Verdict, t
     taken, cluster = measured(late_s, tmp_path, clock)
     assert "blinking" in cluster.phases
     assert len(cluster.pauses) == 2
+    accounting = taken.rounds[0].accounting
+    assert accounting.offset_delta == accounting.acked == len(cluster.sends())
     assert taken.rounds[0].metrics["outage_s.max"] == pytest.approx(2.0 + late_s, abs=0.05)
 
     outcome = judge_scenario(taken, None)

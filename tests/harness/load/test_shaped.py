@@ -75,6 +75,23 @@ def test_the_records_of_a_shape_are_its_area() -> None:
     assert [records_by(shape, at) for at in (7.5, 17.5, 40)] == [750, 5750, 8000]
 
 
+def test_a_record_counts_as_sent_in_the_tick_in_which_it_was_handed_over() -> None:
+    """Not in that in which it was due, nor in that in which the client's call returned."""
+    shape, window, clock = read_shape("load.shape", "ramp:from=50,to=900,seconds=12"), Window(), Clock()
+    window.set(OPENS, OPENS + shape.seconds)
+    told = {"points": shape.points, "phases": shape.phases}
+    spec = {"topics": ["t"], "partitions": 1, "paced": True, "shape": told}
+    client: Any = SimpleNamespace(failed=Counter[str](), PURGED=-1, TIMED_OUT=(-2,))
+    outcomes = Outcomes(spec, 0, window, client, 1 << 10, clock=clock.monotonic)
+    rows = np.zeros(2, MESSAGE)
+    rows["private"] = [0, 1]
+    outcomes.note_due(rows["private"], np.array([OPENS - 0.1, OPENS + 0.1]))
+    clock.now = OPENS + 1.9
+    outcomes.handed_over(rows, OPENS + 1.35)
+    ticks = outcomes.counts()["sent_over_time"]
+    assert {tick: sent for tick, sent in enumerate(ticks) if sent} == {13: 1}, "the other was due before the window"
+
+
 @pytest.mark.parametrize(
     "text",
     [
