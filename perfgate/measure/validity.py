@@ -146,6 +146,7 @@ def flaws(
         flaws += _reading_flaws(
             result,
             result.received,
+            timed_out=_timed_out(load, accounting),
             sound=sound,
             at_ease=sound and at_ease,
             room=(room or 1.0) if in_part else None,
@@ -193,8 +194,8 @@ def not_sustained(load: Load, result: LoadResult) -> str:
 def _accounting_flaws(
     load: Load, sent: Sent, accounting: Accounting, *, window_s: float, idempotent: bool, promised: bool
 ) -> list[Flaw]:
+    timed_out = _timed_out(load, accounting)
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
-    timed_out = accounting.failed_total - sum(failed.values())
     flaws = []
     accounted = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
     if accounting.attempted != accounted:
@@ -212,7 +213,6 @@ def _accounting_flaws(
     if accounting.unresolved:
         reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
         flaws.append(of_brokers(reason, late=True))
-    # What timed out may have been on its way: any number of those records may be in the log.
     astray = [(n, w, moved) for n, (w, moved) in enumerate(accounting.partitions) if not 0 <= moved - w <= timed_out]
     written = accounting.acked + accounting.markers
     if not 0 <= accounting.offset_delta - written <= timed_out or astray:
@@ -244,10 +244,22 @@ def _accounting_flaws(
     return flaws
 
 
+def _timed_out(load: Load, accounting: Accounting) -> int:
+    """Number of records that timed out where that is what is measured: any number of them may be in the log."""
+    return sum(n for code, n in accounting.failed.items() if load.times_out and TIMED_OUT.fullmatch(code))
+
+
 def _reading_flaws(
-    result: LoadResult, received: Received, *, sound: bool, at_ease: bool, room: float | None, idempotent: bool
+    result: LoadResult,
+    received: Received,
+    *,
+    timed_out: int,
+    sound: bool,
+    at_ease: bool,
+    room: float | None,
+    idempotent: bool,
 ) -> list[Flaw]:
-    """Flaws of the records that consumers received.
+    """Flaws of the records that consumers received, who may be given those that `timed_out`, too.
 
     `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
     explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
@@ -262,7 +274,7 @@ def _reading_flaws(
     groups = received.by_group or [(received.received, received.received_in_window)]
     for number, (taken, in_window) in enumerate(groups, 1):
         whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
-        if sent is not None and taken != sent.acked:
+        if sent is not None and not 0 <= taken - sent.acked <= timed_out:
             reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
             short = (late and taken < sent.acked) or (due and not taken)
             flaw = of_brokers(f"records unaccounted: {reason}", theirs=short, late=True)

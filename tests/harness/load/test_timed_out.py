@@ -21,7 +21,7 @@ from perfgate.model.load import Sent
 from perfgate.report.proposal import proposed
 from perfgate.report.terminal import timed_out_notes
 from perfgate.systems.kafka.load import clib
-from tests.harness.build import histogram, load_result, measurement, relation, scenario, sent
+from tests.harness.build import histogram, load_result, measurement, received, relation, scenario, sent
 
 PACED = Load(kind="paced", rate=1000.0)
 OVERLOAD = Load(kind="paced", rate=1000.0, times_out=True)
@@ -67,6 +67,14 @@ def test_elsewhere_they_are_failures_of_the_brokers() -> None:
 def test_the_log_holds_what_was_acknowledged_and_at_most_what_timed_out(moved: int) -> None:
     """Any number of the latter was on its way; one acknowledged record less, or one that nobody sent more, is found."""
     assert (reasons(OVERLOAD, overloaded(), moved) == []) is (2600 <= moved <= 3000)
+
+
+@given(taken=st.integers(2500, 3100))
+def test_consumers_are_given_what_the_log_holds(taken: int) -> None:
+    """Each round with consumers was INVALID: they are given the records that timed out and were there all the same."""
+    told, given_ = overloaded(), received(received=taken, received_in_window=1700, read=taken)
+    found = flaws(OVERLOAD, load_result(sent=told, received=given_), accounting_of(told, [0], [2800]))
+    assert (found == ()) is (2600 <= taken <= 3000)
 
 
 def test_an_acknowledged_record_that_one_partition_lacks_is_found_whatever_the_others_hold() -> None:
