@@ -1,8 +1,11 @@
 """A load with transactions, and mock brokers for it."""
 
+import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import c_void_p
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +16,7 @@ from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window
 from perfgate.model import Load, Scenario, Settings, TopicSpec, settings
 from perfgate.model.load import LoadSpec
-from perfgate.systems.kafka.load import clients
+from perfgate.systems.kafka.load import clib, clients
 from perfgate.systems.kafka.load.librdkafka import producers_of
 from tests.harness.build.rounds import scenario
 
@@ -59,7 +62,21 @@ def sender(
     of its client.
     """
     told = {**told, "client": {"log_level": "0", **told["client"]}}
-    return Sender(told, number, window, through(clients.sending(told, number)), sleep)
+    client = clients.sending(told, number)
+    made = Sender(told, number, window, through(client), sleep)
+    weakref.finalize(made, ended, client)
+    return made
+
+
+def ended(client: Any) -> None:
+    """End a client of librdkafka, with its threads; those of a load end with its process."""
+    clib.lib.rd_kafka_queue_io_event_enable(client.queue, -1, None, 0)
+    for one in (client._woken, client._wakes):
+        os.close(one)
+    ends = clib.lib.rd_kafka_topic_destroy, clib.lib.rd_kafka_queue_destroy, clib.lib.rd_kafka_destroy
+    for end, handles in zip(ends, (client.topic_handles, [client.queue], [client.handle]), strict=True):
+        for handle in handles:
+            end(c_void_p(handle))
 
 
 @contextmanager
