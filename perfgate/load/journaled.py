@@ -245,11 +245,15 @@ def read_everything(
     with Generators({CONSUME: request}, transport) as generators:
         generators.follow(CONSUME)
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
-        generators.post(start=time.monotonic())
-        whole = generators.wait_for_read(records, timeout_s, observer)
-    rows = read_journal(receipts_path(folder, 0), RECEIPT)
-    reached = [_reached(rows[rows["partition"] == n], whole=bool(worker["followed"])) for n in range(len(ends))]
-    short = [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
+        generators.post(start=(began := time.monotonic()))
+        whole = False
+        while not whole and generators.wait_for_read(records, began + timeout_s - time.monotonic(), observer):
+            _, short = _read_so_far(folder, ends, worker)
+            missing = sum(end - here for _, here, end in short)
+            whole = not missing
+            # Others were given twice, to a consumer that had to connect again.
+            records = missing + (generators.last.attempted if generators.last else records)
+    rows, short = _read_so_far(folder, ends, worker)
     if short or not whole:
         raise LogUnreadError(
             f"the final read did not reach the end of the log within {timeout_s:.0f} s: "
@@ -257,6 +261,15 @@ def read_everything(
             rows,
         )
     return rows
+
+
+def _read_so_far(
+    folder: Path, ends: Sequence[int], worker: Mapping[str, Any]
+) -> tuple[Rows, list[tuple[int, int, int]]]:
+    """The journal of the final read, and each partition that lacks records: number, end so far, and its end."""
+    rows = read_journal(receipts_path(folder, 0), RECEIPT)
+    reached = [_reached(rows[rows["partition"] == n], whole=bool(worker["followed"])) for n in range(len(ends))]
+    return rows, [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
 
 
 def _reached(rows: Rows, *, whole: bool) -> int:

@@ -16,6 +16,7 @@ import pytest
 
 from perfgate.host.clocks import Estimate
 from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
+from perfgate.load import journaled
 from perfgate.load.agent import Agent
 from perfgate.load.history import (
     ACCEPT,
@@ -26,6 +27,7 @@ from perfgate.load.history import (
     SEND,
     HostJournals,
     Journal,
+    Rows,
     read_journal,
     receipts_path,
 )
@@ -33,7 +35,7 @@ from perfgate.load.instructions import Requests
 from perfgate.load.journaled import load_flaws, not_whole, read_everything
 from perfgate.load.transport import LocalTransport
 from perfgate.model import Load
-from perfgate.model.load import LoadError, LoadSpec, LogUnreadError
+from perfgate.model.load import LoadError, LoadSpec, LogUnreadError, Progress
 from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build import scenario
 from tests.harness.build.clock import Clock
@@ -277,11 +279,13 @@ def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_
 READS_ALL = (
     TALK[: TALK.index("for i in")]
     + """
-say(event="progress", at=start, attempted=3, done=3, failed=0, last_error="")
+for attempted in (3, 4):
+    say(event="progress", at=start, attempted=attempted, done=3, failed=0, last_error="")
+    time.sleep(0.5)
 time.sleep(60)
 """
 )
-"""A consumer that is given as many records as there are."""
+"""A consumer that is given as many records as there are, and then another."""
 
 
 @pytest.mark.parametrize(
@@ -292,16 +296,26 @@ time.sleep(60)
         (True, [0, 1], "partition 0 2 of 3"),
         (False, [1 << 40, 5 << 40, 9 << 40], ""),
         (False, [1 << 40, 5 << 40, 5 << 40], "partition 0 2 of 3"),
+        (False, [1 << 40, 5 << 40, 5 << 40, 9 << 40], ""),  # the last comes after one that was given twice
     ],
 )
 def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_have_holes_has_all(
-    followed: bool, offsets: list[int], short: str, tmp_path: Path
+    followed: bool, offsets: list[int], short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(journaled, "LEAST_READ_S", 3.0)
     rows = np.zeros(len(offsets), RECEIPT)
     rows["offset"] = offsets
-    journal = Journal(str(receipts_path(tmp_path, 0)))
-    journal.write(rows)
-    journal.close()
+
+    def write(some: Rows) -> None:
+        journal = Journal(str(receipts_path(tmp_path, 0)))
+        journal.write(some)
+        journal.close()
+
+    def more(_phase: str, last: Progress | None) -> None:
+        if last and len(read_journal(receipts_path(tmp_path, 0), RECEIPT)) < len(offsets):
+            write(rows[3:])
+
+    write(rows[:3])
     reads = LocalTransport(("-c", READS_ALL))
 
     class Holes(KafkaInstructions):
@@ -310,7 +324,7 @@ def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_h
             return {name: {**told, "followed": followed} for name, told in KafkaInstructions.consumers_of(spec).items()}
 
     def found() -> int:
-        return len(read_everything(Holes(), SPEC, tmp_path, [3], observer([]), reads))
+        return len(read_everything(Holes(), SPEC, tmp_path, [3], replace(observer([]), progress=more), reads))
 
     if not short:
         assert found() == len(offsets)
