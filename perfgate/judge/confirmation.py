@@ -46,16 +46,35 @@ def to_measure_again(
     return {name for name in red if measured[name].scenario.confirmable}
 
 
+def relation_again(
+    relation: Relation, first: Outcome, measured: Mapping[str, Measurement], *, alone: bool
+) -> tuple[Relation, Outcome]:
+    """The outcome of a red relation and its confirmation run, and the relation whose steps that outcome has.
+
+    A range over which the confirmation run shows less is another relation, with other steps.
+    """
+    second = judge_relation_again(relation, measured)
+    outcome = second_look(first, second, alone=alone)
+    return (_shown(relation, measured) if outcome.steps is second.steps else relation), outcome
+
+
 def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
     """Judge a red relation on its confirmation run, if possible without scenarios that show nothing here."""
-    out = {name: reason for name, measurement in measured.items() if (reason := shows_nothing(measurement))}
-    usable = [name for name in measured if name not in out]
-    if out and isinstance(relation, RangeRelation) and not relation.lacks(usable):
-        return judge_relation(relation.among(usable), measured)
-    if out:
-        reasons = tuple(f"{name}: {reason}" for name, reason in out.items())
-        return Outcome(name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=reasons)
-    return judge_relation(relation, measured)
+    shown = _shown(relation, measured)
+    out = {name: reason for name in shown.names if (reason := shows_nothing(measured[name]))}
+    hidden = isinstance(shown, RangeRelation) and not shown.steps
+    if out or hidden:
+        reasons = [f"{name}: {reason}" for name, reason in out.items()] or ["caps of the loads hide every step"]
+        return Outcome(name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=tuple(reasons))
+    return judge_relation(shown, measured)
+
+
+def _shown(relation: Relation, measured: Mapping[str, Measurement]) -> Relation:
+    """The relation; a range without scenarios that show nothing here, where the others can show its shape."""
+    usable = [name for name in relation.names if not shows_nothing(measured[name])]
+    if isinstance(relation, RangeRelation) and not relation.lacks(usable):
+        return relation.among(usable)
+    return relation
 
 
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
@@ -102,6 +121,9 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
     elif second.verdict is Verdict.INVALID:
         shown = first
         note = "the confirmation run on a fresh cluster was not valid: " + "; ".join(second.reasons)
+    elif first.steps and not second.steps:
+        shown = first
+        note = f"{SECOND_LOOK} shows nothing of it: {'; '.join(second.reasons)}"
     elif (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
         note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
     elif first.verdict is second.verdict is Verdict.REGRESSED and _by_chance(first, second):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import deciding_step, judge_relation
-from perfgate.judge.confirmation import judge_relation_again, second_look, to_measure_again
+from perfgate.judge.confirmation import judge_relation_again, relation_again, second_look, to_measure_again
 from perfgate.judge.wording import relation_message
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from perfgate.report.terminal import relation_rows
@@ -257,3 +257,46 @@ def test_a_confirmation_run_is_judged_without_what_its_brokers_did_not_take(shor
     both = {"fast": measurement([100.0] * 3, "fast"), "slow": replace(again[short], scenario=row, rounds=rounds)}
     assert judge_relation_again(pair, both).verdict is Verdict.INCONCLUSIVE
     assert judge_relation_again(held, measured([100, 280, 330, 90, 345])).verdict is Verdict.REGRESSED
+
+
+def not_taken(found: Mapping[str, Measurement], *names: str) -> dict[str, Measurement]:
+    """Return the measurements, of which the brokers took these rates in no round."""
+    load = Load(kind="paced", rate=500, probes=True)
+    return {
+        name: replace(
+            one,
+            scenario=replace(one.scenario, load=load),
+            rounds=tuple(replace(r, not_sustained="not sustained: 90 of 500") for r in one.rounds),
+        )
+        if name in names
+        else one
+        for name, one in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("levels", "silent", "hidden", "verdict", "steps"),
+    [
+        ([100, 280, 330, 90, 345], ("p9",), (), Verdict.INCONCLUSIVE, 3),
+        ([100, 280, 90, 90, 345], ("p9",), (), Verdict.REGRESSED, 3),
+        ([100, 280, 330, 90, 345], ("p3",), (), Verdict.INCONCLUSIVE, 4),
+        ([100, 280, 330, 90, 345], ("p6", "p9"), ("p3 / p1", "p50 / p3"), Verdict.INCONCLUSIVE, 2),
+    ],
+)
+def test_the_steps_of_an_outcome_are_those_of_the_range_that_is_shown(
+    levels: Sequence[float], silent: Sequence[str], hidden: Sequence[str], verdict: Verdict, steps: int
+) -> None:
+    """A rate that the second run alone does not take left a red range without a verdict, and the run without run.json.
+
+    Messages and run.json go through both together.
+    """
+    held = replace(shape(), hidden=frozenset(hidden))
+    first = judge_relation(held, measured([100, 280, 90, 90, 345]))
+    assert first.verdict is Verdict.REGRESSED
+    shown, outcome = relation_again(held, first, not_taken(measured(levels), *silent), alone=False)
+    assert outcome.verdict is verdict
+    assert isinstance(shown, RangeRelation)
+    assert [pair.name for pair in shown.steps] == [step.name for step in outcome.steps]
+    assert len(outcome.steps) == steps
+    assert deciding_step(shown, outcome)
+    assert outcome.reasons[-1] in relation_message(outcome, shown)
