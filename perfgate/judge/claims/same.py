@@ -23,6 +23,7 @@ from perfgate.judge.units import (
     pairs_per_unit,
     part_logs,
     scatter_text,
+    sound_units,
     unit_logs,
 )
 from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
@@ -95,6 +96,21 @@ class ChangeCase(UnitsCase):
             return None
         return EFFECTS[verdict] if verdict.green else None
 
+    def known_in_part(self, effect: Effect) -> list[MetricEffect]:
+        """The effect on metrics that may not get much worse and some rounds lack, by the units that are usable."""
+        known = {*(metric.name for metric in self.metrics), *(other.metric.name for other in self.others)}
+        comparison, effects = self.comparison, []
+        for metric in (METRICS[name] for name in worst_factors(comparison, effect) if name not in known):
+            units = sound_units(comparison, metric)
+            if len(units.explained) >= fewest_units(comparison, [metric.name]):
+                effects.append(self._effect(metric, units.explained, units.parts))
+        return effects
+
+    def _effect(self, metric: MetricInfo, logs: Sequence[float], parts: Sequence[tuple[float, ...]]) -> MetricEffect:
+        comparison = self.comparison
+        looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
+        return metric_effect(metric, estimate_of(logs, looks, known=known_scatter(comparison, metric.name, parts)))
+
     @cached_property
     def lead(self) -> ClaimCase:
         """The claim that decides: the worst, of several the farthest from an answer."""
@@ -110,9 +126,7 @@ class ChangeCase(UnitsCase):
             left_out = name not in first or metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
             parts = () if left_out else part_logs(comparison, name)[:units]
             if len(parts) >= 2:
-                looks = looks_until(len(parts), comparison.planned_units, last=True, former=comparison.former_plans)
-                known = known_scatter(comparison, name, parts)
-                effects.append(metric_effect(metric, estimate_of(list(map(fmean, parts)), looks, known=known)))
+                effects.append(self._effect(metric, list(map(fmean, parts)), parts))
         return tuple(effects)
 
 

@@ -93,7 +93,8 @@ def another_metric_got_worse(case: ChangeCase, ruling: Ruling) -> Ruling | None:
     """A change is neither the same nor a gain where latency or CPU got much worse."""
     if not (effect := case.green_effect(ruling.verdict)):
         return None
-    if worse := got_worse(case.comparison, case.lead.metric, effect, case.others):
+    others = (*case.others, *case.known_in_part(effect))
+    if worse := got_worse(case.comparison, case.lead.metric, effect, others):
         return Ruling(verdict=Verdict.REGRESSED, reasons=worse)
     notes = not_looked_at(case.comparison, case.metrics, effect, case.others)
     return ruling.noting(*notes) if notes else None

@@ -143,6 +143,36 @@ def test_a_metric_beside_that_was_not_valid_in_each_round_is_said_not_to_be_know
     assert outcome.reasons == ("latency_ms.p99 was not valid in every round: whether it got worse is not known",)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "p99", "effect"),
+    [(1.05, 1.4, Effect.SAME), (1.5, 1.0, Effect.SLOWER), (1.0, 2.0, Effect.SLOWER), (0.5, 0.5, Effect.SAME)],
+)
+@pytest.mark.parametrize("rate", [1.0, 1.2])
+def test_a_round_that_lacks_a_metric_beside_hides_no_loss_of_the_others(
+    cpu: float, p99: float, effect: Effect, rate: float
+) -> None:
+    """One scrape that failed made brokers the same that need three times as much CPU for a record."""
+    found = of_units({RATE: noisy(rate), CPU: noisy(cpu), P99: noisy(p99)})
+    first, *others = found.candidate.rounds
+    lacking = replace(
+        first,
+        metrics={name: value for name, value in first.metrics.items() if name != CPU},
+        flaws=(Flaw("sent late", metrics=("latency_ms",)),),
+    )
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=(lacking, *others))))
+    faster = rate > 1 and (effect is Effect.SAME or p99 == 1.0)  # it may cost the brokers more
+    assert outcome.effect is (Effect.FASTER if faster else effect)
+    assert ("not known" in "".join(outcome.reasons)) is outcome.effect.green
+
+
+def test_few_rounds_that_have_a_metric_beside_decide_nothing() -> None:
+    found = of_units({RATE: noisy(1.0), CPU: noisy(3.0)})
+    rounds = [replace(r, metrics={RATE: r.metrics[RATE]}) if r.index > 3 else r for r in found.candidate.rounds]
+    assert (
+        judge_comparison(replace(found, candidate=replace(found.candidate, rounds=tuple(rounds)))).effect is Effect.SAME
+    )
+
+
 def failing(
     found: Comparison, side: str, rounds: Sequence[int], *, attempted: int = 1000, late: bool = False
 ) -> Comparison:
