@@ -363,6 +363,8 @@ class RunFacts:
     """What could not be put back on real brokers, as what a person has to do."""
     owed: Mapping[str, str] = field(default_factory=dict)
     """What the named profile holds and the cluster, as it was, kept from being judged, with the reason; by scenario."""
+    unfinished: str = ""
+    """Why the run that was judged again, or one that it judged again, is no ground for a decision; empty: it is."""
     exit_code: int
     """0 green, 1 red, 2 interrupted, 3 not recorded in full, 6 undecided, 7 something was left behind on real brokers,
     8 they became unhealthy."""
