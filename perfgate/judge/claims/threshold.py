@@ -129,7 +129,7 @@ def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence
     Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1): it finds t *
     (1 - 1 / f) of the load's records before it, of which 1 / f are served in a second of the load's.
     """
-    short = [r for r in measurement.rounds if r.not_sustained]
+    short = [r for r in rounds_with(measurement.rounds, "records_per_s") if r.not_sustained]
     factor, _ = explained(others, "records_per_s")
     if "latency_ms." not in metric.name or not short or not 1 < factor < math.inf:
         return ()

@@ -249,3 +249,7 @@ def test_what_explains_a_rate_explains_the_queue_that_waited_meanwhile(p99_ms: f
     taken = replace(found, scenario=row, rounds=rounds, canary=(quiet, quiet, replace(quiet, steal=0.2)))
     held = profile(threshold("latency_ms.p99", 10.0, 0.5))
     assert judge_scenario(taken, held).judgements[0].verdict is verdict
+    # A round that lacks the rate says nothing of the queue, and ends no judge in an error.
+    first, *others = rounds
+    lacking = replace(first, metrics={name: v for name, v in first.metrics.items() if name != "records_per_s"})
+    assert judge_scenario(replace(taken, rounds=(lacking, *others)), held).judgements[0].verdict is verdict
