@@ -1,5 +1,6 @@
 """Commands in sessions of their own, and a Ctrl-C that waits for what has to be done to its end."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -40,6 +41,14 @@ def test_a_command_is_waited_for_without_a_lock_that_ctrl_c_keeps(monkeypatch: p
     assert run_in_session(["/bin/sh", "-c", "sleep 0.1; echo done; exit 3"], 30) == (3, "done\n")
     with pytest.raises(subprocess.TimeoutExpired):
         run_in_session(["/bin/sh", "-c", "sleep 60"], 0.1)
+
+
+def test_a_command_is_run_by_a_python_without_file_descriptors_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conda's has no os.pidfd_open: no cluster started, and an apply went on by itself after an AttributeError."""
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert run_in_session(["/bin/sh", "-c", "sleep 0.05; echo done; exit 3"], 30) == (3, "done\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_in_session(["/bin/sh", "-c", "sleep 60"], 0.05)
 
 
 @pytest.fixture(autouse=True)
