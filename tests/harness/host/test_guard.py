@@ -142,6 +142,18 @@ def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         guard.spawn(["/nowhere"], log=tmp_path / "log")
 
 
+def test_children_speak_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that was taken was none on a machine of another language: the run ended BROKEN, without another try."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "de")  # goes before LC_ALL, but for the locale C
+    with Guard() as guard:
+        pid = guard.spawn(["sh", "-c", "echo $LC_ALL$LANGUAGE; ls /nowhere"], log=tmp_path / "log")
+        assert wait_until(lambda: guard.exit_status(pid) is not None)
+    locale, said = (tmp_path / "log").read_text().splitlines()
+    assert locale == "C.UTF-8"
+    assert said.endswith("No such file or directory")
+
+
 def test_a_cluster_id_never_reads_as_an_option() -> None:
     """One in 64 did, and Kafka's storage tool then refused it."""
     assert not any(new_cluster_id().startswith("-") for _ in range(2000))

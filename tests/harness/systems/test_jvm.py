@@ -1,9 +1,16 @@
 """The brokers' JVM options: those of a run come last, and another collector replaces the suite's own."""
 
+from pathlib import Path
+
 import pytest
 
 from perfgate.host.java import names_collector
+from perfgate.host.maven import Jars
+from perfgate.model import ClusterSpec
+from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, jvm_options
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from tests.harness.build.java import FakeJava
 
 
 def test_without_a_wish_they_are_the_suites_own() -> None:
@@ -21,3 +28,21 @@ def test_there_is_one_collector(collector: str) -> None:
     assert [option for option in found if option.startswith("-XX:+Use")] == [collector]
     assert names_collector([collector])
     assert not names_collector(["-XX:-UseG1GC", "-XX:+UseNUMA"])
+
+
+@pytest.mark.usefixtures("temporary_files")
+def test_log_folders_are_formatted_in_english_by_a_jvm_of_the_suites_own_options(
+    fake_java: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another language a refused setting was a broker that had failed."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Duser.language=de")
+    fake_java.does('echo "in $LC_ALL$LANGUAGE$JAVA_TOOL_OPTIONS."; exit 1')
+    jars = Jars(version="4.3.1", jars=())
+    cluster = EmbeddedCluster(
+        ClusterSpec(brokers=1), java=fake_java.path, jars=jars, logs=tmp_path, cross_zone=False, warm_start=False
+    )
+    with pytest.raises(TargetError, match=r"in C\.UTF-8\."):
+        cluster.start()
+    cluster.close()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from perfgate.host.guard import clean_environment
 from perfgate.host.java import AotCaches, cache_path
 from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST, free_ports
@@ -211,7 +212,8 @@ class EmbeddedCluster(OwnCluster):
         options = self._secured.format_options() if self._secured else []
 
         def formatted(node: int) -> tuple[int, str]:
-            return run_in_session([*map(str, tool), str(self._properties(node)), *options], FORMAT_TIMEOUT_S)
+            command = [*map(str, tool), str(self._properties(node)), *options]
+            return run_in_session(command, FORMAT_TIMEOUT_S, clean_environment())
 
         try:
             with ThreadPoolExecutor(len(self._nodes)) as pool:
