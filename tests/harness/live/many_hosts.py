@@ -40,13 +40,12 @@ def bridged(spaces: Namespaces, folder: Path, protocol: str = "SASL_SSL") -> Ite
         def secured(self, listener: str) -> str:
             return super().secured(listener).replace(HOST, spaces.bridge)
 
-        def _node_properties(self, node: int) -> str:
+        def _node_settings(self, node: int) -> dict[str, str]:
             everywhere = {"listeners": "0.0.0.0", "advertised.listeners": spaces.bridge}  # noqa: S104 - loopback too
-            lines = [line.partition("=") for line in super()._node_properties(node).splitlines()]
-            return "".join(
-                f"{name}={value.replace(f'SAMEZONE://{HOST}:', f'SAMEZONE://{everywhere.get(name, HOST)}:')}\n"
-                for name, _, value in lines
-            )
+            return {
+                name: value.replace(f"SAMEZONE://{HOST}:", f"SAMEZONE://{everywhere.get(name, HOST)}:")
+                for name, value in super()._node_settings(node).items()
+            }
 
     store = certificate(folder, "broker", san=f"ip:{spaces.bridge},ip:{HOST},dns:localhost")
     with secured(folder, brokers=3, store=store, kind=Bridged, protocol=protocol) as made:

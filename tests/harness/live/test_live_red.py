@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from perfgate.systems.kafka.attached.java_properties import read_properties
 from tests.harness.live.started_gates import (
     ORPHAN_BOUND_S,
     SHORT,
@@ -73,7 +74,7 @@ def test_a_record_that_no_acknowledgement_accounts_for_is_broken(tmp_path: Path)
         command = " ".join(children(run, "broker-1.properties")[0].cmdline())
         properties = re.search(r"\S+broker-1\.properties", command)
         assert properties
-        listener = re.search(r"listeners=SAMEZONE://([\d.:]+)", Path(properties[0]).read_text())
+        listener = re.match(r"SAMEZONE://([\d.:]+)", read_properties(Path(properties[0]))["listeners"])
         assert listener
         topics = AdminClient({"bootstrap.servers": listener[1]}).list_topics(timeout=10).topics
         (topic,) = [name for name in topics if name.startswith("kpg-")]

@@ -1,5 +1,6 @@
 """The brokers' JVM options: those of a run come last, and another collector replaces the suite's own."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from perfgate.host.java import names_collector
 from perfgate.host.maven import Jars
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.attached.java_properties import read_properties
 from perfgate.systems.kafka.managed.brokers import JVM_OPTIONS, jvm_options
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.build.java import FakeJava
@@ -46,3 +48,29 @@ def test_log_folders_are_formatted_in_english_by_a_jvm_of_the_suites_own_options
     with pytest.raises(TargetError, match=r"in C\.UTF-8\."):
         cluster.start()
     cluster.close()
+
+
+PRINCIPALS = r" RULE:[1:$1](.*)s/@.*\.COM// "
+
+
+def test_brokers_read_their_settings_as_they_are_stated(
+    fake_java: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backslash was lost, so a change was measured that nobody had asked for; and the data of brokers in a folder
+    beyond ASCII went into another, whose room was not looked at, and stayed there.
+    """
+    (folder := tmp_path / "größe 1").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    fake_java.does("exit 1")
+    spec = ClusterSpec(brokers=1, config=(("sasl.kerberos.principal.to.local.rules", PRINCIPALS),))
+    jars = Jars(version="4.3.1", jars=())
+    cluster = EmbeddedCluster(spec, java=fake_java.path, jars=jars, logs=tmp_path, cross_zone=False, warm_start=False)
+    try:
+        with pytest.raises(TargetError, match="refused"):
+            cluster.start()
+        (written,) = cluster._data.glob("broker-*.properties")
+        of_broker = read_properties(written)
+        assert of_broker["sasl.kerberos.principal.to.local.rules"] == PRINCIPALS
+        assert [of_broker["log.dirs"]] == [str(at) for at in cluster.log_dirs()]
+    finally:
+        cluster.close()

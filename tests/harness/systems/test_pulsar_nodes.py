@@ -9,7 +9,6 @@ from perfgate.model.metrics import ROLES, metric_info
 from perfgate.systems.pulsar.managed.nodes import (
     METADATA_STORE,
     METRICS_ROLES,
-    as_properties,
     bookie_settings,
     broker_settings,
     jvm_options,
@@ -67,7 +66,6 @@ def test_each_role_has_its_own_settings_and_they_win() -> None:
     assert (bookie["journalSyncData"], bookie["gcWaitTime"]) == ("false", "5")
     assert "journalSyncData" not in broker
     assert "managedLedgerCacheSizeMB" not in bookie
-    assert "journalSyncData=false\n" in as_properties(bookie)
 
 
 def test_clients_of_another_zone_are_sent_to_the_proxy() -> None:

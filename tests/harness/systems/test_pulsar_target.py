@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import javaproperties
 import pytest
 
 from perfgate.host.maven import Jars
@@ -19,6 +20,7 @@ from perfgate.model.errors import BrokersFailedError, ConfigurationError, Target
 from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 from perfgate.systems.pulsar.managed.nodes import last_words
 from tests.harness.build import scenario
+from tests.harness.build.java import FakeJava
 
 SPEC = ClusterSpec(system="pulsar", bookies=3)
 
@@ -141,6 +143,29 @@ def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
             assert cluster.facts()["aot_cache"] is warm
         finally:
             cluster.close()
+
+
+def test_nodes_read_their_settings_as_they_are_stated(
+    fake_java: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data of bookies in a folder beyond ASCII went into another, whose room was not looked at, and stayed there."""
+    (folder := tmp_path / "größe 1").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    target = PulsarTarget(log_folder=tmp_path, cross_zone=False, say=print, jars=jars_of)
+    cluster = target._maker(replace(SPEC, config=(("brokerClientAuthenticationParameters", r"a\b"),)), tmp_path)()
+    fake_java.does("exit 1")
+    try:
+        with pytest.raises(TargetError):
+            cluster.start()
+        broker, bookie, store = (
+            javaproperties.loads((cluster._data / f"{name}.conf").read_text(encoding="latin-1"))
+            for name in ("broker-1", "bookie-11", "metadata-store")
+        )
+        assert broker["brokerClientAuthenticationParameters"] == r"a\b"
+        assert bookie["journalDirectories"] == f"{cluster._data}/bookie-11/journal"
+        assert store["dataDir"] == f"{cluster._data}/metadata-store"
+    finally:
+        cluster.close()
 
 
 def test_links_cannot_be_severed_and_facts_tell_the_durability(tmp_path: Path) -> None:

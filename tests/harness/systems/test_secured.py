@@ -94,11 +94,11 @@ def test_kafkas_tools_come_in_by_the_listener_that_is_not_secured(tmp_path: Path
             (folder / METADATA).mkdir(parents=True)
             (folder / METADATA / QUORUM_STATE).write_text('{"leaderId": 1}')
         found = cluster.faults.run_script('echo "$bootstrap"', {}).strip().split(",")
-        listeners = [cluster._node_properties(node) for node in (1, 2, 3)]
+        settings = [cluster._node_settings(node) for node in (1, 2, 3)]
     finally:
         cluster.close()
-    assert all(f"INTERNAL://{at}" in of_one for at, of_one in zip(found, listeners, strict=True))
-    assert "INTERNAL:PLAINTEXT" in listeners[0]
+    assert all(f"INTERNAL://{at}" in of_one["listeners"] for at, of_one in zip(found, settings, strict=True))
+    assert "INTERNAL:PLAINTEXT" in settings[0]["listener.security.protocol.map"]
 
 
 def test_a_scenario_states_it_by_path() -> None:

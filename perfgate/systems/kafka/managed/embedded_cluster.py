@@ -15,6 +15,7 @@ from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.session import run_in_session
 from perfgate.host.waiting import start_error
+from perfgate.load.tools import write_properties
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.java import digest_of_build
@@ -97,7 +98,7 @@ class EmbeddedCluster(OwnCluster):
         self._logs.mkdir(parents=True, exist_ok=True)
         (self._data / "log4j2.properties").write_text(LOG4J)
         for node in self._nodes:
-            self._properties(node).write_text(self._node_properties(node))
+            write_properties(self._properties(node), self._node_settings(node))
         self._format_storage()
         begin = time.monotonic()
         for node in self._nodes:
@@ -182,7 +183,7 @@ class EmbeddedCluster(OwnCluster):
     def _properties(self, node: int) -> Path:
         return self._data / f"{node_name(self.spec, node)}.properties"
 
-    def _node_properties(self, node: int) -> str:
+    def _node_settings(self, node: int) -> dict[str, str]:
         at = {listener: f"{HOST}:{by_node[node]}" for listener, by_node in self._ports.items() if node in by_node}
         cross = "PROXY" if self._cross_zone else "CROSSZONE"
         reached_at = {"SAMEZONE": "SAMEZONE", "CROSSZONE": cross, "INTERNAL": "INTERNAL"}
@@ -203,7 +204,7 @@ class EmbeddedCluster(OwnCluster):
             settings = {**tiered_settings(self.spec, self._data, tiered_jar(self.spec.version)), **settings}
         if self._secured and node in self._ids:
             settings |= self._secured.broker_settings(settings["listener.security.protocol.map"])
-        return "".join(f"{name}={value}\n" for name, value in settings.items())
+        return settings
 
     def _format_storage(self) -> None:
         tool: list[object] = [self._java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", self._jars.classpath]

@@ -14,6 +14,7 @@ from perfgate.host.maven import Jars
 from perfgate.host.ports import HOST
 from perfgate.host.toxiproxy import ToxiproxyApi, toxiproxy_server
 from perfgate.host.waiting import start_error, tail_of
+from perfgate.load.tools import write_properties
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
@@ -28,7 +29,6 @@ from perfgate.systems.pulsar.managed.nodes import (
     METADATA_SETUP,
     ROLES,
     SETUP_MEMORY,
-    as_properties,
     jvm_options,
     last_words,
     needed_mib,
@@ -76,7 +76,7 @@ class EmbeddedCluster(OwnCluster):
     def _starting(self) -> Iterator[None]:
         (self._data / "log4j2.properties").write_text(LOG4J)
         for node in self._nodes:
-            self._conf(node).write_text(as_properties(self._settings(node)))
+            write_properties(self._conf(node), self._settings(node))
         yield
 
     def _started_proxy(self) -> ToxiproxyApi:

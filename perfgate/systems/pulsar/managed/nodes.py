@@ -251,10 +251,6 @@ def default_quorums(spec: ClusterSpec) -> tuple[int, int, int]:
     return ensemble, ensemble, ensemble // 2 + 1
 
 
-def as_properties(settings: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
 def last_words(log: str) -> str:
     """The last lines of a log, without the usage that a bookie prints after an error."""
     return last_lines(log.partition(USAGE)[0])
