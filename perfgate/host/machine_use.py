@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +85,36 @@ def _cpu_stats(cgroup: Path = OF_THIS_PROCESS, roots: tuple[Path, ...] = GROUPS)
         if above.is_absolute()
     }
     return tuple(path for folder in sorted(folders) if (path := folder / "cpu.stat").exists())
+
+
+def own_groups(cgroup: str) -> list[Path]:
+    """The folders of this process's control group (v2) and those above; `cgroup`: as the kernel reports it."""
+    own = Path(next((line.split(":", 2)[2] for line in cgroup.splitlines() if line.startswith("0::")), "/"))
+    return [CGROUPS / str(above).lstrip("/") for above in (own, *own.parents)]
+
+
+def room_of(cgroup: str, read: Callable[[Path], str]) -> float | None:
+    """The least memory, in bytes, that those groups still give, caches of files not counted; None: no limit."""
+    rooms = []
+    with suppress(OSError, ValueError, KeyError):
+        taken = dict(line.split() for line in read(CGROUPS / "memory" / "memory.stat").splitlines())["total_rss"]
+        rooms.append(float(read(CGROUPS / "memory" / "memory.limit_in_bytes")) - float(taken))
+    for folder in own_groups(cgroup):
+        try:
+            most = read(folder / "memory.max").strip()
+            used = dict(line.split() for line in read(folder / "memory.stat").splitlines())["anon"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if most != "max":
+            rooms.append(float(most) - float(used))
+    return min(rooms, default=None)
+
+
+def available_memory() -> float:
+    """The memory, in bytes, that processes of this one can still take: the machine's, and that of its groups."""
+    cgroup = OF_THIS_PROCESS.read_text() if OF_THIS_PROCESS.exists() else ""
+    room = room_of(cgroup, Path.read_text)
+    return min(psutil.virtual_memory().available, math.inf if room is None else room)
 
 
 def speeds() -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import psutil
 
+from perfgate.host.machine_use import available_memory
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import MIB, ClusterSpec, Scenario
@@ -142,9 +143,24 @@ class OwnTarget(ABC, Generic[Started]):
         """Return the memory that such a cluster takes under load, in MiB; 0: not known."""
         return 0.0
 
+    def _free_mib(self) -> float:
+        """Return the memory that nodes can take, in MiB: containers have control groups of their own."""
+        return (psutil.virtual_memory().available if self.kind == "containers" else available_memory()) / MIB
+
+    def _check_memory(self, needed_mib: float, nodes: str) -> None:
+        """Raise ConfigurationError where less memory is available than these nodes take.
+
+        Where it runs out the kernel kills a node, which is then blamed for it.
+        """
+        if needed_mib > (free := self._free_mib()):
+            raise ConfigurationError(
+                f"too little memory: {nodes} take about {needed_mib:,.0f} MiB, and {free:,.0f} MiB are available: end "
+                "what else runs here, or run on a larger machine"
+            )
+
     def beside(self, spec: ClusterSpec) -> Started:
         """Start a second cluster next to that now alive. Raises ConfigurationError where memory would run out."""
-        needed, free = self._needed_mib(spec), psutil.virtual_memory().available / MIB
+        needed, free = self._needed_mib(spec), self._free_mib()
         if not self._paired and needed > free:  # what was measured is not given up for what is less later
             raise ConfigurationError(
                 f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
@@ -176,18 +192,6 @@ class OwnTarget(ABC, Generic[Started]):
         except KeyboardInterrupt:
             self._alive, self._beside = alive, beside
             raise
-
-
-def check_memory(needed_mib: float, nodes: str) -> None:
-    """Raise ConfigurationError where less memory is available than these nodes take.
-
-    Where it runs out the kernel kills a node, which is then blamed for it.
-    """
-    if needed_mib > (free := psutil.virtual_memory().available / MIB):
-        raise ConfigurationError(
-            f"too little memory: {nodes} take about {needed_mib:,.0f} MiB, and {free:,.0f} MiB are available: end what "
-            "else runs here, or run on a larger machine"
-        )
 
 
 def _late(reason: str) -> BrokersFailedError:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
+from perfgate.host import machine_use
 from perfgate.model import MIB, ClusterSpec, settings
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
@@ -53,9 +54,15 @@ def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[.
 
 
 @pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return a function that leaves so many MiB of this machine's memory available."""
-    return lambda mib: monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
+def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that leaves so many MiB of this machine's memory available, and `group_mib` to this process."""
+
+    def leave(mib: float, group_mib: float | None = None) -> None:
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))
+        room = None if group_mib is None else group_mib * MIB
+        monkeypatch.setattr(machine_use, "room_of", lambda cgroup, read: room)
+
+    return leave
 
 
 @pytest.fixture

@@ -84,6 +84,8 @@ def test_an_interruption_of_their_end_waits_until_all_have_ended(cluster: Contai
 class OfMocks(KafkaTarget[Any]):
     """Starts clusters that need nothing."""
 
+    kind = "of mocks"
+
     def check_room(self, at_a_time: float, in_all: float) -> None: ...
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None: ...

@@ -138,7 +138,7 @@ def test_a_bookie_that_ends_is_quoted_without_the_usage_that_it_prints_last(
 
 
 def test_what_containers_of_pulsar_need_is_asked_for_before_a_start(
-    tmp_path: Path, memory: Callable[[float], None], fake_docker: FakeDocker
+    tmp_path: Path, memory: Callable[..., None], fake_docker: FakeDocker
 ) -> None:
     memory(1 << 14)
     target = ContainersTarget(log_folder=tmp_path, toxiproxy_image="toxiproxy:1", say=print, note=print)

@@ -69,11 +69,14 @@ def test_what_processes_of_pulsar_cannot_have_is_refused(tmp_path: Path, given: 
 
 @pytest.mark.usefixtures("fake_java")
 def test_memory_is_asked_for_before_a_start_and_before_a_second_cluster(
-    tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[..., None]
 ) -> None:
     memory(1_000)
     with pytest.raises(ConfigurationError, match=r"too little memory: Pulsar's nodes take about .* 1,000 MiB are"):
         Target(tmp_path).prepare([SPEC])
+    memory(64_000, 1_000)
+    with pytest.raises(ConfigurationError, match=r"too little memory: .* 1,000 MiB are"):
+        Target(tmp_path).prepare([SPEC])  # the kernel ended brokers in a container of 1,000 MiB: BROKEN
     memory(8_000)
     made = Target(tmp_path, None)
     made.prepare([SPEC])
@@ -86,7 +89,7 @@ def test_memory_is_asked_for_before_a_start_and_before_a_second_cluster(
 
 
 def test_memory_that_is_less_at_a_later_pair_gives_up_nothing_that_was_measured(
-    tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[..., None]
 ) -> None:
     """It was wrong usage at the fifth pair of clusters, and every scenario that was not decided yet was INVALID."""
     made = Target(tmp_path, *[None] * 5)
@@ -126,7 +129,7 @@ def test_a_port_that_was_taken_is_tried_again_once_and_nothing_else_is(tmp_path:
 
 @pytest.mark.usefixtures("fake_java")
 def test_of_two_sides_that_differ_in_version_or_jvm_neither_starts_with_a_cache(
-    tmp_path: Path, memory: Callable[[float], None]
+    tmp_path: Path, memory: Callable[..., None]
 ) -> None:
     memory(16_000)
     other = ClusterSpec(system="pulsar", bookies=3, jvm_options=("-XX:+UseZGC",))

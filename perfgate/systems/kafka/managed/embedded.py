@@ -20,7 +20,6 @@ from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluste
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
 from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar
-from perfgate.systems.own_target import check_memory
 
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
@@ -67,7 +66,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         check_no_containers(specs)
         largest = max(specs, key=self._needed_mib)
         apart = f" and {largest.controllers} controllers" if largest.controllers else ""
-        check_memory(self._needed_mib(largest), f"{largest.brokers} brokers{apart}")
+        self._check_memory(self._needed_mib(largest), f"{largest.brokers} brokers{apart}")
         # Brokers with such a cache are quicker at first (docs/evidence/measurement.md), and other options or another
         # version have none, or their own: of two sides that differ so neither starts with it.
         kinds = {(spec.version, spec.home, spec.jvm_options) for spec in specs}

@@ -19,7 +19,6 @@ from perfgate.host.waiting import start_error
 from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
 from perfgate.systems.own_containers import ANY, OwnContainers, publish
-from perfgate.systems.own_target import check_memory
 from perfgate.systems.pulsar.managed.nodes import (
     METADATA_STORE,
     ROLES,
@@ -182,7 +181,7 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         specs = list(specs)
         check_specs(specs)
-        check_memory(max(map(needed_mib, specs)), self.nodes_called)
+        self._check_memory(max(map(needed_mib, specs)), self.nodes_called)
         proxies = [self._toxiproxy_image] if self._toxiproxy_image else []
         docker_engine.have_images([*map(image_of, specs), *proxies], self._say, option="--pulsar-image")
 

@@ -20,7 +20,6 @@ from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems import unable
 from perfgate.systems.own_processes import OwnProcesses
-from perfgate.systems.own_target import check_memory
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.nodes import (
     CONF_OPTION,
@@ -180,7 +179,7 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         specs = list(specs)
         check_processes(specs)
-        check_memory(max(map(needed_mib, specs)), self.nodes_called)
+        self._check_memory(max(map(needed_mib, specs)), self.nodes_called)
         # Of two sides with different JVMs or versions only one may have a cache: so neither starts with it.
         self._warm_start = not self._compared or len({(spec.version, spec.jvm_options) for spec in specs}) == 1
         for version in sorted({spec.version for spec in specs}):
