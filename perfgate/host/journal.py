@@ -280,8 +280,8 @@ def delete_left_over(prefix: str = PREFIX) -> None:
 
 def mark_of_this_process() -> str:
     """A mark unique to this process: pid@start@host@namespace of the pid."""
-    process = psutil.Process()
-    return f"{process.pid}@{process.create_time():.2f}@{os.uname().nodename}@{PID_NAMESPACE.readlink()}"
+    pid = os.getpid()
+    return f"{pid}@{started_at(pid):.2f}@{os.uname().nodename}@{PID_NAMESPACE.readlink()}"
 
 
 def is_alive(mark: str) -> bool:
@@ -292,10 +292,18 @@ def is_alive(mark: str) -> bool:
     return process_of(int(pid), float(started)) is not None
 
 
+def started_at(pid: int) -> float:
+    """When a process was started, in s since the machine was: a step of the clock does not change that.
+
+    Raises psutil.NoSuchProcess.
+    """
+    machine_s = psutil.boot_time()
+    return psutil.Process(pid).create_time() - machine_s
+
+
 def process_of(pid: int, started: float) -> psutil.Process | None:
-    """The process of this id and start (s since the epoch); None when it has ended: ids are used again."""
+    """The process of this id and start (:func:`started_at`); None when it has ended: ids are used again."""
     try:
-        process = psutil.Process(pid)
-        return process if abs(process.create_time() - started) < 1 else None
+        return psutil.Process(pid) if abs(started_at(pid) - started) < 1 else None
     except psutil.NoSuchProcess:
         return None

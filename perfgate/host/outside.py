@@ -20,7 +20,17 @@ from typing import Any
 
 import psutil
 
-from perfgate.host.journal import Journal, Machine, Notes, a_folder_that_works, claimed, journals, lock_of, process_of
+from perfgate.host.journal import (
+    Journal,
+    Machine,
+    Notes,
+    a_folder_that_works,
+    claimed,
+    journals,
+    lock_of,
+    process_of,
+    started_at,
+)
 from perfgate.host.session import run_in_session
 from perfgate.model import Settings
 from perfgate.model.changes import Commands
@@ -32,7 +42,7 @@ READY_EVERY_S = 1.0
 LOCK = "commands.lock"
 SUFFIX = ".json"
 COMMAND = ".command"
-"""Ends the name of a file with the command that runs: its process, and when that was started (s since 1970)."""
+"""Ends the name of a file with the command that runs: its process, and when that was started (see `started_at`)."""
 
 
 class _Outside:
@@ -185,7 +195,7 @@ def run(
     def began(pid: int) -> None:
         with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
             if note is not None:
-                note.with_suffix(COMMAND).write_text(f"{pid} {psutil.Process(pid).create_time()}")
+                note.with_suffix(COMMAND).write_text(f"{pid} {started_at(pid)}")
 
     def interrupted() -> None:
         # What it has begun elsewhere would go on without it, and undo the reversal.
@@ -260,7 +270,8 @@ def _revert(notes: Notes, note: Callable[[str], None]) -> None:
         )
     where = folder if Path(folder).is_dir() else None
     try:
-        _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
+        if owner.boot == notes.here.boot:  # else its processes have ended with the machine
+            _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
         run(commands, "revert", commands.revert, note=path, say=note, folder=where, ended=codes.append)
     except TargetError as error:
         raise ConfigurationError(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,16 @@ def test_a_process_is_alive_until_it_ends() -> None:
     before, _, namespace = gone.rpartition("@")
     assert namespace.startswith("pid:[")
     assert is_alive(f"{before}@pid:[1]"), "a container with this host's name, whose processes are not seen from here"
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 2.0])
+def test_a_process_is_alive_after_a_step_of_the_clock(step_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start removed the containers of a run that went on, and its brokers had failed."""
+    mark = mark_of_this_process()
+    boot_s = psutil.boot_time()
+    monkeypatch.setattr(psutil, "boot_time", lambda: boot_s + step_s)  # the time of now less the machine's up-time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda _, of=psutil.Process.create_time: of(_) + step_s)
+    assert is_alive(mark)
 
 
 def test_the_runs_own_topics_are_not_left_over_while_it_lives(tmp_path: Path) -> None:
