@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import docker
+import docker.constants
 import docker.errors
 import requests
+from testcontainers.core.docker_client import get_docker_host
 
 from perfgate.host.disk import check_disk
 from perfgate.host.journal import is_alive
@@ -29,21 +32,29 @@ def words_of(error: Exception) -> str:
 
 
 def docker_engine() -> docker.DockerClient:
-    """The Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
-
-    The brokers' ports are published on the loopback of the engine's machine.
-    """
+    """The Docker engine. Raises ConfigurationError when none answers, or it is on another machine."""
     try:
-        engine = docker.from_env(timeout=ENGINE_TIMEOUT_S)
-        refuse_elsewhere(engine.api.base_url)
-        engine.ping()
-        engine = docker.from_env()
+        client_of_engine(ENGINE_TIMEOUT_S).ping()
+        return client_of_engine()
     except DockerErrors as error:
         raise ConfigurationError(
             f"the target 'containers' needs a Docker engine, and none answers ({words_of(error)}); "
             "start one, set DOCKER_HOST, or use --target embedded, which needs none"
         ) from None
-    return engine
+
+
+def client_of_engine(timeout_s: int = docker.constants.DEFAULT_TIMEOUT_SECONDS) -> docker.DockerClient:
+    """A client of the engine that testcontainers starts containers on: of its own file, DOCKER_HOST, Docker's context.
+
+    The brokers' ports are published on the loopback of the engine's machine: raises ConfigurationError for another one,
+    before anything is asked of it by ssh. Raises DockerErrors.
+    """
+    stated = {"DOCKER_HOST": host} if (host := get_docker_host()) else {}
+    if host and host.startswith("ssh:"):
+        refuse_elsewhere(host)
+    client = docker.from_env(timeout=timeout_s, environment={**os.environ, **stated})
+    refuse_elsewhere(client.api.base_url)
+    return client
 
 
 def refuse_elsewhere(base_url: str) -> None:
@@ -51,9 +62,9 @@ def refuse_elsewhere(base_url: str) -> None:
     if at.scheme.startswith("http+") or is_this_machine(at.hostname or ""):  # http+docker: a socket's file
         return
     raise ConfigurationError(
-        f"the target 'containers': the Docker engine is at {at.netloc} (DOCKER_HOST), which is another machine, and "
-        "its brokers could not be reached at 127.0.0.1: run the gate on that machine, or (docker-in-docker) share the "
-        "engine's network with the job; --target embedded needs no engine"
+        f"the target 'containers': the Docker engine is at {at.netloc} (DOCKER_HOST, or Docker's context), which is "
+        "another machine, and its brokers could not be reached at 127.0.0.1: run the gate on that machine, or "
+        "(docker-in-docker) share the engine's network with the job; --target embedded needs no engine"
     )
 
 

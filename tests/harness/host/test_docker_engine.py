@@ -1,5 +1,6 @@
 """The Docker engine of this machine: images are pulled as they are named, and one that nobody has is one error."""
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from socketserver import UnixStreamServer
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from testcontainers.core.config import testcontainers_config
 
 from perfgate.host import docker_engine
 from perfgate.model.errors import ConfigurationError
@@ -91,3 +93,32 @@ def test_an_image_that_cannot_be_had_is_one_error(engine: Engine, method: str) -
     engine.refuses = method
     with pytest.raises(ConfigurationError, match="cannot be pulled: invalid reference format; name another with --k"):
         docker_engine.have_images(["Apache/Kafka:4.3.1"], print, option="--kafka-image")
+
+
+def context_at(host: str, folder: Path) -> None:
+    """Have Docker's configuration in this folder use a context whose engine is at `host`."""
+    meta = folder / "contexts" / "meta" / hashlib.sha256(b"other").hexdigest()
+    meta.mkdir(parents=True)
+    about = {"Name": "other", "Metadata": {}, "Endpoints": {"docker": {"Host": host, "SkipTLSVerify": False}}}
+    (meta / "meta.json").write_text(json.dumps(about))
+    (folder / "config.json").write_text(json.dumps({"currentContext": "other"}))
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_engine_is_looked_at_that_containers_are_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of DOCKER_HOST had pulled the images, and brokers were started on the machine of testcontainers' file."""
+    monkeypatch.setitem(testcontainers_config.tc_properties, "tc.host", "tcp://docker.invalid:2375")
+    with pytest.raises(ConfigurationError, match=r"docker\.invalid"):
+        docker_engine.have_images(["apache/kafka:4.3.1"], print, option="--kafka-image")
+
+
+@pytest.mark.parametrize("of_context", [True, False])
+def test_an_engine_that_is_reached_by_ssh_is_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, of_context: bool
+) -> None:
+    """It was taken for a socket's, so brokers were started there, of which none was ever ready here: BROKEN."""
+    context_at(host := "ssh://build@docker.invalid", tmp_path)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", "" if of_context else host)
+    with pytest.raises(ConfigurationError, match=r"engine is at build@docker\.invalid \(DOCKER_HOST"):
+        docker_engine.docker_engine()

@@ -154,7 +154,7 @@ def test_an_engine_of_this_machine_is_one(url: str) -> None:
 
 def test_an_engine_of_another_machine_is_refused_at_once() -> None:
     """Its brokers never became reachable: 5 min, then INVALID."""
-    with pytest.raises(ConfigurationError, match=r"engine is at docker\.invalid:2375 \(DOCKER_HOST\)"):
+    with pytest.raises(ConfigurationError, match=r"engine is at docker\.invalid:2375 \(DOCKER_HOST"):
         refuse_elsewhere("http://docker.invalid:2375")
 
 
