@@ -22,8 +22,10 @@ from perfgate.model.changes import release_numbers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import java_needed
-from perfgate.systems.kafka.managed.containers import VERSION_LINE
+from perfgate.systems.kafka.managed import containers
+from perfgate.systems.kafka.managed.containers import VERSION_LINE, ContainersCluster
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
+from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from perfgate.systems.kafka.managed.tiered import tiered_jar
 from tests.harness.build import scenario
 
@@ -287,3 +289,22 @@ def test_a_maven_repository_that_is_only_read_is_asked_again(tmp_path: Path, mon
             assert tiered_jar("9.8.6") == jar
         http.shutdown()
     assert len(_Published.asked) == before + 2
+
+
+@pytest.mark.usefixtures("fake_docker")
+def test_files_are_mounted_for_an_images_own_user_to_read_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 077 no broker in a container could read its exporter's jar or rules: all ended at once, BROKEN."""
+    (jar := tmp_path / "agent.jar").touch(mode=0o600)
+    monkeypatch.setattr(containers, "exporter_jar", lambda: jar)
+    cluster = ContainersCluster(
+        ClusterSpec(), logs=tmp_path, toxiproxy_image=None, monitoring=Monitoring(url="http://prometheus:9090")
+    )
+    before = os.umask(0o077)
+    try:
+        mounted = [Path(at) for at in cluster._node(1, "id").volumes]
+    finally:
+        os.umask(before)
+    assert sorted(path.name for path in mounted) == ["agent.jar", "jmx.yml"]
+    assert [path for path in mounted if path.stat().st_mode & 0o444 != 0o444] == []

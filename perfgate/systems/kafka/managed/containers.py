@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -187,8 +188,8 @@ class ContainersCluster(OwnCluster):
             return []
         config = self._logs / "jmx.yml"
         config.write_text(AGENT_CONFIG)
-        container.with_volume_mapping(str(exporter_jar()), str(AGENT_JAR), "ro")
-        container.with_volume_mapping(str(config.absolute()), str(AGENT_RULES), "ro")
+        _mount(exporter_jar(), container, AGENT_JAR)
+        _mount(config, container, AGENT_RULES)
         publish(container, AGENT_PORT, self._ports["AGENT"][node])
         return [agent_option(f"{ANY}:{AGENT_PORT}", AGENT_JAR, AGENT_RULES)]
 
@@ -196,9 +197,16 @@ class ContainersCluster(OwnCluster):
         config = self._logs / "prometheus.yml"
         config.write_text(server_config(self.agents()))
         container = self.supervisor.beside("Prometheus", self._monitoring.image)
-        container.with_volume_mapping(str(config.absolute()), "/etc/prometheus/prometheus.yml", "ro")
+        _mount(config, container, Path("/etc/prometheus/prometheus.yml"))
         publish(container, 9090, self._prometheus_port)
         container.start()
+
+
+def _mount(file: Path, container: DockerContainer, inside: Path) -> None:
+    """Mount a file to be read by the image's own user, whom a umask of 077 or 027 keeps from it."""
+    with suppress(OSError):  # another user's: it stays as it is
+        file.chmod(file.stat().st_mode | 0o444)
+    container.with_volume_mapping(str(file.absolute()), str(inside), "ro")
 
 
 def _variable(setting: str) -> str:
