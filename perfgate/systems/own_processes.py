@@ -17,6 +17,8 @@ from perfgate.model.target import Action
 
 LAST_LINES, LOOKED_AT = 15, 60
 """Lines of a log that are shown, and those that they are chosen from."""
+DISK_FULL, DISK_LOOKED_AT = "No space left on device", 500
+"""Why a node ended that is not to blame; what it logs between that and its end are stacks, and lists of partitions."""
 
 
 def last_lines(log: str) -> str:
@@ -75,8 +77,11 @@ class OwnProcesses:
             status = self.guard.exit_status(pid)
             if status is not None:
                 how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
-                failed = TargetError if pid == self._proxy_pid else BrokersFailedError
-                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{self._last_words(tail_of(log, LOOKED_AT))}")
+                full = DISK_FULL in tail_of(log, DISK_LOOKED_AT)
+                failed = TargetError if full or pid == self._proxy_pid else BrokersFailedError
+                why = f": the disk of {self.data} is full" if full else ""
+                words = self._last_words(tail_of(log, LOOKED_AT))
+                raise failed(f"{name} (pid {pid}) {how}{why}; end of its log:\n{words}")
 
     def tail(self, node: int, lines: int) -> str:
         return tail_of(self.log(node), lines)

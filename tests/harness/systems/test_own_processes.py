@@ -7,7 +7,7 @@ import pytest
 
 from perfgate.host.java import AotCaches
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model.errors import BrokersFailedError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.own_processes import OwnProcesses
 from perfgate.systems.own_target import NodeFaults
 
@@ -39,6 +39,16 @@ def test_a_node_that_has_ended_is_named_with_the_end_of_its_log(processes: OwnPr
     processes.check({1})
     assert processes.logged() == len("no such setting\n")
     assert processes.tail(1, 5) == "no such setting"
+
+
+def test_a_node_that_a_full_disk_has_ended_has_not_failed(processes: OwnProcesses) -> None:
+    """Others had filled the folder for temporary files, and the night was red: BROKEN."""
+    stack = "echo java.io.IOException: No space left on device; seq 200; echo all log dirs have failed"
+    processes.spawn(1, ["/bin/sh", "-c", f"{stack}; exit 1"])
+    ended(processes, 1)
+    with pytest.raises(TargetError, match=r"exited with code 1: the disk of /.* is full; end of its log:\n") as found:
+        processes.check(())
+    assert not isinstance(found.value, BrokersFailedError)
 
 
 def test_a_node_that_a_fault_has_ended_is_not_missed_until_it_is_started_again(processes: OwnProcesses) -> None:
