@@ -11,14 +11,22 @@ from perfgate.model.errors import ConfigurationError
 NAME = "kafka-perf-gate"
 
 
+def home() -> Path:
+    """The user's home folder. Raises ConfigurationError where there is none: a bare id in a container, without HOME."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ConfigurationError("this user has no home folder: set HOME to a folder of this user's own") from None
+
+
 def cache_dir() -> Path:
     """The folder for what is fetched or learnt and kept between runs: $XDG_CACHE_HOME/kafka-perf-gate."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / NAME
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / NAME
 
 
 def state_dir() -> Path:
     """The folder for state that must outlast a run: $XDG_STATE_HOME/kafka-perf-gate."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / NAME
+    return Path(os.environ.get("XDG_STATE_HOME") or home() / ".local" / "state") / NAME
 
 
 def nearest(path: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+from perfgate.host.disk import home
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 
@@ -75,7 +76,7 @@ def mirror() -> Mirror | None:
     """
     if stated := os.environ.get(VARIABLE, ""):
         return Mirror(_checked(stated, VARIABLE))
-    path = Path.home() / ".m2" / "settings.xml"
+    path = home() / ".m2" / "settings.xml"
     if not path.is_file():
         return None
     try:
@@ -141,7 +142,7 @@ def repository() -> Iterator[str]:
         return
     Secret(chosen.password)
     before = os.environ.get("NETRC")
-    usual = Path(before) if before else Path.home() / ".netrc"
+    usual = Path(before) if before else home() / ".netrc"
     with os.fdopen(os.memfd_create("netrc"), "w") as file:
         username, password = (re.sub(r'([\s"\\])', r"\\\1", text) for text in (chosen.username, chosen.password))
         file.write(f"machine {urlsplit(chosen.url).hostname} login {username} password {password}\n")
