@@ -2,6 +2,11 @@
 
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +26,7 @@ from perfgate.report.side_by_side import Pair, chosen, durability, not_comparabl
 from tests.harness.build import measurement
 from tests.harness.build.recorded import of_pulsar
 from tests.harness.called import called
+from tests.harness.run_gate import ROOT, hear_interrupts
 
 KAFKA = {scenario.name: scenario for scenario in kafka.SCENARIOS}
 PULSAR = {scenario.name: scenario for scenario in pulsar.SCENARIOS}
@@ -313,6 +319,44 @@ def test_a_look_shows_no_recorded_runs_as_its_result(
     assert "of kafka\nof pulsar\n" in shown
     assert "nothing was measured" in shown
     assert "batch-1k" not in shown
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "sigterm"])
+def test_an_interrupted_gate_has_the_time_to_put_back_what_it_has_changed(tmp_path: Path, how: str) -> None:
+    """Ctrl-C killed it a quarter of a second later; SIGTERM ended this command alone, and the gate went on."""
+    (package := tmp_path / "gate").mkdir()
+    (package / "perfgate").mkdir()
+    (package / "perfgate" / "__init__.py").touch()
+    (package / "perfgate" / "__main__.py").write_text(
+        "import pathlib, signal, sys, time\n"
+        "if '--list-scenarios' in sys.argv:\n    sys.exit(0)\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "def end(*_):\n    time.sleep(1.0)\n    (here / 'put-back').touch()\n    sys.exit(2)\n"
+        "signal.signal(signal.SIGINT, end)\nsignal.signal(signal.SIGTERM, end)\n"
+        "(here / 'runs').touch()\ntime.sleep(30)\n"
+    )
+    program = (
+        "import os, sys; from perfgate.fixtures import side_by_side; "
+        f"os.environ['PYTHONPATH'] = {str(package)!r}; os.chdir({str(package)!r}); "
+        f"sys.exit(side_by_side.command.main(['--results={tmp_path}'], standalone_mode=False))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=hear_interrupts,
+        start_new_session=True,
+    ) as run:
+        ends = time.monotonic() + 30
+        while not (tmp_path / "runs").exists() and time.monotonic() < ends:
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGINT) if how == "ctrl-c" else run.terminate()
+        output = run.communicate(timeout=30)[0]
+    assert (tmp_path / "put-back").exists(), output
+    assert run.returncode == 2
+    assert output.endswith("not side by side: the run of kafka was interrupted\n")
 
 
 def test_every_family_that_is_measured_is_of_both_systems() -> None:
