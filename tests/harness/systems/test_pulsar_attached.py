@@ -1,5 +1,8 @@
 """Real Pulsar brokers as a target: what a run makes there, what it checks, what it puts back."""
 
+import math
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -394,6 +397,32 @@ def test_a_broker_that_goes_stops_the_run(pulsar: FakePulsar, target: Made, cloc
     with pytest.raises(TargetError, match=r"stopped at once.*broker \d \(.*no longer takes part"):
         cluster.check()
     pulsar.down = set()
+
+
+def test_a_broker_that_a_fault_has_made_stand_still_holds_nothing_up(
+    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the namespace is still there was asked of it, for 20 s: it stood still for that much longer."""
+    one = target(pulsar, tables=COMMANDS, faults_allowed=True)
+    one.prepare([SPEC])
+    cluster = one.cluster(SPEC)
+    (asked_first,) = (number for number, at in pulsar.addresses.items() if cluster._admin.urls[0].endswith(at))
+    (node,) = (number for number, at in one._brokers.items() if at == pulsar.addresses[asked_first])
+    cluster.faults.do("kill", node)
+    goes_on = threading.Event()
+
+    def waits(request: Request) -> bool:
+        return request.broker == asked_first and goes_on.wait(5.0) and False
+
+    pulsar.first.append((waits, None))
+    monkeypatch.setattr("perfgate.systems.attached.cluster.AWAY_ASK_S", 0.1)
+    cluster._checked = -math.inf
+    began = time.perf_counter()
+    cluster.check()
+    took_s = time.perf_counter() - began
+    goes_on.set()
+    cluster.faults.do("start", node)
+    assert took_s < 3.0
 
 
 def test_settings_are_noted_set_and_put_back(tmp_path: Path, pulsar: FakePulsar, target: Made) -> None:

@@ -101,8 +101,8 @@ class AttachedPulsar(AttachedCluster):
             self.meter.stop(f"stopped at once: {error}")
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
-        self._namespace.require_same()
         admin = self._admin if within_s is None else self._admin.impatient(within_s)
+        self._namespace.require_same(admin)
         return unwell(admin, self._nodes, excused)
 
     def _unwell_before_a_fault(self) -> str:

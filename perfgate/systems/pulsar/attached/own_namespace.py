@@ -52,12 +52,12 @@ class OwnNamespace:
             raise
         self._answered = True
 
-    def require_same(self, at: str = "") -> None:
-        """Raise OtherClusterError where the brokers (at this base URL; empty: any) answer that they do not have it.
+    def require_same(self, admin: Admin | None = None) -> None:
+        """Raise OtherClusterError where the brokers answer that they do not have it.
 
-        During a run the servers' names may come to lead to other servers.
+        During a run the servers' names may come to lead to other servers. `admin`: one that waits for another time.
         """
-        if self._requested and (difference := not_the_same(self._admin, self.name, self.id, at)):
+        if self._requested and (difference := not_the_same(admin or self._admin, self.name, self.id)):
             raise OtherClusterError(difference)
 
     def remove(self) -> None:
