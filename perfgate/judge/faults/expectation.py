@@ -17,7 +17,7 @@ from perfgate.model.faults import Case, Expectation
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
 UNREPORTED_S = 18.0
-"""Assumed session of real brokers that do not report theirs: Kafka's default of zookeeper.session.timeout.ms."""
+"""Least session assumed of real brokers that do not report theirs: Kafka's default of zookeeper.session.timeout.ms."""
 PULSAR_SESSION_MS = 30_000.0
 """Pulsar's default of metadataStoreSessionTimeoutMillis."""
 SLACK = 1.125
@@ -35,14 +35,14 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, reported_s: f
     """The longest time without an accepted record. `usual_s`: p99 before; `reported_s`: :func:`reported_session_s`."""
     session, heartbeat = _session_s(scenario)
     if reported_s is not None:
-        session = reported_s or UNREPORTED_S
+        session = reported_s or max(session, UNREPORTED_S)
         heartbeat = min(heartbeat, session / 3)
     first, last = session - heartbeat, session * SLACK
     fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
     case = Case(first=first, last=last, fenced=fenced, hold=scenario.fault.hold_s, usual=usual_s)
     expected = scenario.fault.about.sending(case)
     if reported_s == 0:
-        why = f"{expected.why} (the brokers do not tell their session: it may be {UNREPORTED_S:g} s)"
+        why = f"{expected.why} (the brokers do not tell their session: it may be {session:g} s)"
         usual = expected_outage(scenario, usual_s)
         sure_s = usual.high_s if usual.sure_s is None else usual.sure_s
         return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=sure_s)

@@ -35,6 +35,14 @@ def test_kafkas_session_is_none_of_pulsars() -> None:
     assert expected_outage(held("kill-broker", 15.0, **{"broker.session.timeout.ms": 3_000})) == plain
 
 
+def test_brokers_that_do_not_report_their_session_have_pulsars_default() -> None:
+    """Kafka's 18 s were assumed: an outage of 30 s by a broker that stood still was too long, of 30 s a session."""
+    for name in ("kill-broker", "pause-broker"):
+        usual, unreported = expected_outage(BY_NAME[name]), expected_outage(BY_NAME[name], reported_s=0.0)
+        assert (unreported.low_s, unreported.high_s) == (usual.low_s, usual.high_s)
+        assert unreported.why == f"{usual.why} (the brokers do not tell their session: it may be 30 s)"
+
+
 @pytest.mark.parametrize("hold_s", [5.0, 15.0, 60.0])
 def test_without_a_spare_bookie_the_outage_is_as_long_as_it_is_away(hold_s: float) -> None:
     expected = expected_outage(held("kill-bookie-no-spare", hold_s))

@@ -425,6 +425,25 @@ def test_a_broker_that_a_fault_has_made_stand_still_holds_nothing_up(
     assert took_s < 3.0
 
 
+@pytest.mark.parametrize(
+    ("stated", "session_s"),
+    [
+        ({"metadataStoreSessionTimeoutMillis": "30000", "zooKeeperSessionTimeoutMillis": "-1"}, 30.0),
+        ({"metadataStoreSessionTimeoutMillis": "30000", "zooKeeperSessionTimeoutMillis": "60000"}, 60.0),
+        ({"zooKeeperSessionTimeoutMillis": "40000"}, 40.0),
+        ({}, 0.0),
+    ],
+)
+def test_a_session_is_read_by_either_of_its_names(
+    pulsar: FakePulsar, target: Made, stated: dict[str, str], session_s: float
+) -> None:
+    """Where a file still had the older one, which brokers follow, a session was judged that was not theirs."""
+    pulsar.static |= stated
+    one = target(pulsar)
+    one.prepare([SPEC])
+    assert one.cluster(SPEC).faults.session_s() == session_s
+
+
 def test_settings_are_noted_set_and_put_back(tmp_path: Path, pulsar: FakePulsar, target: Made) -> None:
     spec = replace(SPEC, config=((SETTING, "33"),))
     one = target(pulsar)

@@ -23,7 +23,8 @@ NO_SETTINGS = (
     "brokers' settings are changed only where each broker's web service can be asked, by a superuser's role: whether "
     "each takes them could not be seen"
 )
-SESSION = "metadataStoreSessionTimeoutMillis"
+SESSIONS = ("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis")
+"""The former counts where it is above 0 (ServiceConfiguration, 4.0.8): the name before 2.10, which files still have."""
 
 
 class AttachedPulsar(AttachedCluster):
@@ -114,8 +115,8 @@ class AttachedPulsar(AttachedCluster):
 
     def _session_s(self) -> float:
         try:
-            values = self._admin.effective([SESSION], next(iter(self._nodes.urls.values()), ""))
-            return float(values.get(SESSION, 0)) / 1e3
+            values = self._admin.effective(SESSIONS, next(iter(self._nodes.urls.values()), ""))
+            return next((ms / 1e3 for name in SESSIONS if (ms := float(values.get(name, 0))) > 0), 0.0)
         except (TargetError, ValueError):
             return 0.0
 
