@@ -1,6 +1,7 @@
 """Settings of living Pulsar brokers: changed, put back, and left alone where somebody else has changed them."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -48,10 +49,33 @@ def test_what_takes_effect_at_the_start_only(pulsar: FakePulsar) -> None:
     assert not pulsar.dynamic
 
 
-def test_a_value_that_brokers_would_store_and_not_take_is_refused_before(pulsar: FakePulsar) -> None:
-    with pytest.raises(ConfigurationError, match="must be a number, as it is now"):
-        live(pulsar).change(((NAME, "abc"),))
-    assert not pulsar.dynamic
+@pytest.mark.parametrize(
+    ("now", "value", "words"),
+    [
+        ("20", "abc", "a whole number"),
+        ("20", "1.5", "a whole number"),
+        ("20", "1e2", "a whole number"),
+        ("20", "1_000", "a whole number"),
+        ("20", "nan", "a whole number"),
+        ("20", "", "a whole number"),
+        ("0.5", "nan", "a number"),
+        ("1.0E-5", "half", "a number"),
+        ("true", "1", "true or false"),
+        ("20", "+33", ""),
+        ("0.5", "1", ""),
+        ("0.5", "2e-3", ""),
+        ("false", "True", ""),
+        ("some text", "1.5", ""),
+    ],
+)
+def test_a_value_that_brokers_would_store_and_not_take_is_refused_before(
+    pulsar: FakePulsar, now: str, value: str, words: str
+) -> None:
+    """1.5, or nan, of whole numbers was stored by the brokers of others, and waited for in vain."""
+    pulsar.static[NAME] = now
+    with pytest.raises(ConfigurationError, match=f"must be {words}, as it is now") if words else nullcontext():
+        live(pulsar).change(((NAME, value),))
+    assert bool(pulsar.dynamic) is not bool(words)
 
 
 def test_a_broker_that_does_not_take_it(pulsar: FakePulsar, clock: Clock) -> None:

@@ -4,6 +4,7 @@ each broker took it, and restoration.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -145,13 +146,21 @@ def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str
         poll_until(f"broker {at} did not take {settings}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
 
 
+KINDS: Mapping[str, re.Pattern[str]] = {
+    "a whole number": re.compile(r"\s*[+-]?[0-9]+\s*"),
+    "a number": re.compile(r"\s*[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?\s*"),
+    "true or false": re.compile(r"\s*(true|false)\s*", re.IGNORECASE),
+}
+"""Types of settings, by the texts that Java reads for them: 1e2, 1_000 and nan are no whole numbers there."""
+
+
 def refuse_another_type(name: str, value: str, effective: str) -> None:
     """Raise ConfigurationError for a text where the brokers have a number or a flag.
 
     Pulsar 4.0.8 stores such a value (HTTP 200), and no broker takes it.
     """
-    for kind, has_kind in (("a number", _is_number), ("true or false", _is_flag)):
-        if has_kind(effective) and not has_kind(value):
+    for kind, legal in KINDS.items():
+        if legal.fullmatch(effective) and not legal.fullmatch(value):
             raise ConfigurationError(f"{name} = {value!r}: it must be {kind}, as it is now ({effective})")
 
 
@@ -168,7 +177,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_flag(text: str) -> bool:
-    return text.strip().lower() in ("true", "false")
