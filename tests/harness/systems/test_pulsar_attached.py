@@ -22,7 +22,7 @@ from perfgate.systems.attached.manifest import leftovers
 from perfgate.systems.attached.target import TwoTargets
 from perfgate.systems.pulsar.attached.cluster import AttachedPulsar
 from perfgate.systems.pulsar.attached.described import load_target
-from perfgate.systems.pulsar.attached.external import PulsarTarget
+from perfgate.systems.pulsar.attached.external import PulsarCleaner, PulsarTarget
 from perfgate.systems.pulsar.attached.own_namespace import PROPERTY
 from perfgate.systems.pulsar.attached.trial import Trials
 from tests.harness.build import scenario
@@ -486,6 +486,19 @@ def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
     assert any("ran [faults] start for broker 2, away since run killed" in note for note in notes)
     assert pulsar.namespaces == {}
     assert left_in(tmp_path) == []
+
+
+def test_a_broker_of_another_cluster_at_its_address_is_not_the_one_that_was_taken_away(
+    pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    """It was noted as back, and the broker that a killed run had taken away stayed away, with nobody told."""
+    one = target(pulsar)
+    one.prepare([SPEC])
+    cleaner = PulsarCleaner(one._described, notes.append)
+    assert cleaner._answers(pulsar.addresses[2], one._cluster_id)
+    with served(FakePulsar(1)) as other:
+        other.metadata = "10.0.0.1:2181"
+        assert not cleaner._answers(other.addresses[1], one._cluster_id)
 
 
 class DownUntil(set[int]):

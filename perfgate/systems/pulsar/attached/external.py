@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -25,6 +26,7 @@ from perfgate.systems.pulsar.attached.nodes import (
     DENIED,
     UNKNOWN,
     gone,
+    id_of,
     name_in,
     nodes_of,
     refuse_another_number,
@@ -49,13 +51,15 @@ class PulsarCleaner(Cleaner[Admin]):
         self._described = described
 
     def _answers(self, address: str, cluster_id: str) -> bool:
-        """Whether the broker at an address (host:port of its web service) reports that it is ready.
+        """Whether the broker at an address (host:port of its web service) is of this cluster, and says it is ready.
 
         A broker with another port for TLS is asked once the cluster lists it again.
         """
         scheme = self._described.admin_urls[0].partition("://")[0]
-        if Admin([f"{scheme}://{address}"], self._described.client, tries=1).is_ready():
-            return True
+        broker = Admin([f"{scheme}://{address}"], self._described.client, tries=1)
+        with suppress(TargetError):
+            if id_of(broker, self._described) == cluster_id and broker.is_ready():
+                return True
         admin = Admin(self._described.admin_urls, self._described.client, tries=1)
         try:
             nodes = nodes_of(admin, self._described)

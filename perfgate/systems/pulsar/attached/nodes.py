@@ -74,17 +74,13 @@ UNKNOWN = Nodes(id="", name="")
 
 def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -> Nodes:
     """The cluster's nodes. `known`: nodes of an earlier look, whose ids stay. Raises TargetError."""
-    clusters = [name for name in admin.clusters() if name != "global"]
-    stated = described.cluster_id
-    name = stated if stated in clusters else ",".join(clusters)
+    id_ = id_of(admin, described)
     try:
-        internal = admin.internal_configuration()
-        where = f"{internal.get('metadataStoreUrl')} {internal.get('ledgersRootPath')}"
         active, bookies = admin.brokers(), admin.bookies()
     except RefusedError as refused:
         if refused.status not in DENIED:
             raise
-        return Nodes(id=_id(name, " ".join(sorted(described.admin_urls))), name=name)
+        return Nodes(id=id_, name=name_in(id_))
     brokers = {number: at for number, at in known.brokers.items() if at in active}
     free = (number for number in count(1) if number not in brokers)
     for at in active:
@@ -93,15 +89,26 @@ def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -
     known_urls = urls_of(admin, described, active)
     urls = {number: known_urls[at] for number, at in sorted(brokers.items()) if at in known_urls}
     return Nodes(
-        id=_id(name, where),
-        name=name,
+        id=id_,
+        name=name_in(id_),
         brokers=MappingProxyType(dict(sorted(brokers.items()))),
         urls=MappingProxyType(urls),
         bookies=MappingProxyType({at: FIRST_BOOKIE + number for number, at in enumerate(bookies)}),
     )
 
 
-def _id(name: str, where: str) -> str:
+def id_of(admin: Admin, described: DescribedPulsar) -> str:
+    """Id of the cluster that answers. Raises TargetError."""
+    clusters = [name for name in admin.clusters() if name != "global"]
+    stated = described.cluster_id
+    name = stated if stated in clusters else ",".join(clusters)
+    try:
+        internal = admin.internal_configuration()
+        where = f"{internal.get('metadataStoreUrl')} {internal.get('ledgersRootPath')}"
+    except RefusedError as refused:
+        if refused.status not in DENIED:
+            raise
+        where = " ".join(sorted(described.admin_urls))
     return f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
 
 
