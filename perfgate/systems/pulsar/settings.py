@@ -9,7 +9,7 @@ from perfgate.host.java import loading_option, refuse
 from perfgate.model import MIB, Scenario
 from perfgate.model.changes import as_written, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.pulsar.client.policies import OF_A_TOPIC, requests
+from perfgate.systems.pulsar.client.policies import OF_A_TOPIC, requests, wanted
 from perfgate.systems.pulsar.load.settings import refuses
 
 OF_CLASSES = re.compile(
@@ -95,15 +95,19 @@ def _check(scope: str, name: str, value: str, written: str, *, code_allowed: boo
 
 
 def made_room(scenario: Scenario) -> Scenario:
-    """The scenario unchanged. Raises ConfigurationError for messages that are too large, or impossible quorums."""
+    """The scenario unchanged. Raises ConfigurationError for messages that are too large, or impossible policies."""
     stated = dict(scenario.cluster.config).get(MOST, "")
-    most = int(stated) - 200 if stated.isdigit() else MOST_BYTES
+    most = int(stated) - 200 if stated.isdecimal() else MOST_BYTES
     if scenario.largest_bytes > most:
         raise ConfigurationError(
             f"{scenario.name}: messages of {scenario.largest_bytes:,} bytes: brokers take {most:,} at most ({MOST}): "
             f"smaller records, or --set broker.{MOST}={scenario.largest_bytes + 200}"
         )
     topic = scenario.topic
+    try:
+        wanted(topic)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{scenario.name}: {error}") from error
     if not 1 <= topic.acks <= topic.replication_factor <= topic.ensemble:
         raise ConfigurationError(
             f"{scenario.name}: quorums {topic.quorums} (ensemble, write, ack) must not rise from left to right"

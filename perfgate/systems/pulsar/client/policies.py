@@ -161,4 +161,6 @@ def _value(name: str, text: str) -> object:
         value = None
     if not isinstance(value, bool | int | float):
         raise ConfigurationError(f"topic.{name} = {text!r}: it must be a number, or true or false")
+    if name == ENSEMBLE and (type(value) is not int or value < 1):
+        raise ConfigurationError(f"topic.{name} = {text!r}: it must be a number of bookies")
     return value
