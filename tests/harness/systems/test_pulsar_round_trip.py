@@ -29,8 +29,19 @@ def test_each_broker_of_the_url_is_connected_to(ports: list[int], end: str) -> N
     assert 0 < round_trip_ms({"bootstrap": url}) < 1_000
 
 
-def test_a_broker_that_takes_no_connection_is_named(ports: list[int]) -> None:
+def test_a_broker_that_takes_no_connection_is_left_out_unless_none_does(ports: list[int]) -> None:
+    """A run that was to go on with the other servers, as its start said, ended at the first look at the link."""
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
+    assert 0 < round_trip_ms({"bootstrap": f"pulsar+ssl://127.0.0.1:{port},127.0.0.1:{ports[0]}"}) < 1_000
     with pytest.raises(BrokersFailedError, match=f"no connection to 127.0.0.1:{port}: "):
-        round_trip_ms({"bootstrap": f"pulsar+ssl://127.0.0.1:{ports[0]},127.0.0.1:{port}"})
+        round_trip_ms({"bootstrap": f"pulsar+ssl://127.0.0.1:{port}"})
+
+
+def test_a_load_host_compiles_its_client_before_its_first_round(
+    ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(native, "cannot_have", lambda: compiled.append("once"))
+    round_trip_ms({"bootstrap": f"pulsar://127.0.0.1:{ports[0]}"})
+    assert compiled == ["once"]

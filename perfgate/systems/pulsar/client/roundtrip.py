@@ -109,10 +109,17 @@ def ping_rtt_ms(host: str, port: int) -> float:
 def connect_rtt_ms(service_url: str) -> float:
     """The median over a service URL's servers of the time of a TCP connection, in ms.
 
-    Raises BrokersFailedError when a server accepts none.
+    Clients go on with the others where a server accepts none; raises BrokersFailedError when none does.
     """
-    addresses = (server.rpartition(":") for server in servers_of(service_url))
-    return statistics.median(connect_ms(host.strip("[]"), int(port)) for host, _, port in addresses)
+    times, failures = [], []
+    for host, _, port in (server.rpartition(":") for server in servers_of(service_url)):
+        try:
+            times.append(connect_ms(host.strip("[]"), int(port)))
+        except BrokersFailedError as error:
+            failures.append(error)
+    if not times:
+        raise failures[0]
+    return statistics.median(times)
 
 
 def _ask(connection: socket.socket, frame: bytes, wanted: int) -> None:
