@@ -191,6 +191,30 @@ def test_answers_may_come_from_several_threads(pulsar: FakePulsar) -> None:
     sending.close()
 
 
+class Together(FakePulsar):
+    """Two threads are in the call that hands a message over at the same time."""
+
+    def __init__(self, kind: str) -> None:
+        self._both = threading.Barrier(2)
+        super().__init__(kind)
+
+    def producer_send_async(self, producer: int, message: int, callback: Any, context: int) -> None:
+        self._both.wait(5.0)
+        super().producer_send_async(producer, message, callback, context)
+
+
+@pytest.mark.parametrize("kind", ["compiled", "slow"])
+def test_clients_of_several_threads_do_not_take_one_anothers_messages_for_refused(kind: str) -> None:
+    """The slow client took a message that was handed over for refused, and waited for its drain at the round's end."""
+    sendings = [Sending(pulsar, slots=4) for pulsar in [Together(kind)] for _ in range(2)]
+    threads = [threading.Thread(target=sending.send, args=([1],)) for sending in sendings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [(sending.taken, sending.under_way) for sending in sendings] == [(1, 1)] * 2
+
+
 def _answer_all(pulsar: FakePulsar) -> None:
     while True:
         try:

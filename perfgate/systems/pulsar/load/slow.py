@@ -92,9 +92,8 @@ class Slow:
         """Senders, readers with their parts, and messages in flight, by handle."""
         self._handles = 0
         self._lock = threading.Lock()
-        self._at_once: tuple[int, int] | None = None
-        """Thread and handle of the message that is being sent."""
-        self._refused = 0
+        self._at_once = threading.local()
+        """Of each thread the handle of the message that it is sending, and the code that refused it in that call."""
         self._words, self._warnings = b"", 0
         self._sent, self._sought = _SENT(self._on_sent), _RESULT(self._on_sought)
         self.kpg_listener = _LISTENER(self._listen)
@@ -214,12 +213,12 @@ class Slow:
             partition = partition_of(text, len(to.producers)) if partition < 0 else partition
         partition = max(0, partition)
         number = self._keep((to, int(row["private"]), size, partition))
-        self._at_once = (threading.get_ident(), number)
+        self._at_once.number, self._at_once.refused = number, None
         pulsar["producer_send_async"](to.producers[partition], message, self._sent, number)
-        refused, self._at_once = self._at_once is None, None
+        self._at_once.number = 0
         pulsar["message_free"](message)
-        if refused:
-            row["err"] = self._refused
+        if self._at_once.refused is not None:
+            row["err"] = self._at_once.refused
             return 0
         to.under_way += 1
         to.bytes += size
@@ -233,8 +232,8 @@ class Slow:
             if not result:
                 offset = self._position(id_)
             self._pulsar["message_id_free"](id_)
-        if self._at_once == (threading.get_ident(), number):
-            self._at_once, self._refused = None, result
+        if getattr(self._at_once, "number", 0) == number:
+            self._at_once.refused = result
             return
         to.heard.append((private, size, partition, result, offset, now()))
         to.bell.set()
