@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, redacted, revealed
 from perfgate.systems.by_file import load_described
@@ -114,6 +115,18 @@ def test_a_tokens_file_of_the_client_stays_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").unlink()
     with pytest.raises(ConfigurationError, match="the token's file"):
         described(tmp_path, tables=stated)
+
+
+def test_a_tokens_file_of_this_machine_is_refused_where_hosts_would_read_it(tmp_path: Path) -> None:
+    """Each load host looked for a file of that name of its own."""
+    (tmp_path / "token").write_text(TOKEN)
+    there = LoadHost(name="load-1", zone="", ssh="load-1", install=True)
+    file = HostsFile(path=Path("hosts.toml"), hosts=(there,), brokers_zone="")
+    read_again = described(tmp_path, tables=f'[client]\nauthPlugin = "token"\nauthParams = "file://{tmp_path}/token"\n')
+    with pytest.raises(ConfigurationError, match=r"authParams names a file of this machine.*local:N"):
+        read_again.for_load_hosts(file)
+    taken_along = described(tmp_path, tables='[client]\ntoken = { file = "token" }\n').for_load_hosts(file)
+    assert revealed(taken_along.client)["authParams"] == f"token:{TOKEN}"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.pages import page
-from perfgate.model.secret import Secret, redacted
+from perfgate.model.secret import Secret, redacted, revealed
 from perfgate.model.structured import toml_of
 from perfgate.model.target import PREFIX
 from perfgate.systems.attached.stated import all_resolved, is_elsewhere, path_of
@@ -124,6 +124,11 @@ class DescribedPulsar(Described):
             raise ConfigurationError(
                 f"target file {self.path}: {names[0]} names a file of this machine, which load hosts do not have; "
                 "libpulsar takes no certificate as a text: leave --hosts out, or use local:N"
+            )
+        if revealed(self.client).get("authParams", "").startswith("file:"):
+            raise ConfigurationError(
+                f"target file {self.path}: authParams names a file of this machine, which load hosts do not have; "
+                'token = { file = "PATH" } sends them its text: state that, leave --hosts out, or use local:N'
             )
         return self
 
