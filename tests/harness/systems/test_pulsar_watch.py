@@ -12,7 +12,7 @@ from perfgate.model.target import State
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.topics import Topics
 from perfgate.systems.pulsar.observe import OwnerWatch
-from tests.harness.build.pulsar_brokers import FakePulsar, served
+from tests.harness.build.pulsar_brokers import Answer, FakePulsar, Request, served
 
 NAME = "persistent://kpg/run/kpg-1-topic"
 
@@ -90,6 +90,22 @@ def test_a_broker_that_is_gone_leaves_its_partitions_and_what_was_known_of_their
         scene.pulsar.owner = lambda path: 1  # type: ignore[method-assign]  # another one serves them now
         moved = scene.sees(lambda state: state.leaders == (1, 1, 1))
         assert moved.brokers == (1, 3, 11, 12, 13)
+
+
+def test_bookies_are_those_that_were_known_last_where_no_broker_reports_any(scene: Scene) -> None:
+    answer = scene.pulsar.answer
+
+    def moving(broker: int, request: Request) -> tuple[Answer, str]:
+        if "/internalStats" in request.path:
+            return (500, {"reason": "the bundle is being unloaded"}), ""
+        return answer(broker, request)
+
+    with scene.watch:
+        scene.pulsar.answer = moving  # type: ignore[method-assign]
+        scene.bookies = [11, 13]
+        assert scene.sees(lambda state: 12 not in state.brokers).replicas == ((11, 12, 13),) * 3
+        scene.bookies = [11, 12, 13]
+        assert scene.sees(lambda state: 12 in state.brokers).full
 
 
 def test_brokers_that_never_answered_have_failed_and_a_watch_that_ended_is_over(scene: Scene) -> None:
