@@ -1,12 +1,14 @@
 """Real Pulsar brokers as a target: what a run makes there, what it checks, what it puts back."""
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,6 +37,7 @@ SETTING = "dispatcherMaxRoundRobinBatchSize"
 COMMANDS = '[faults]\nkill = "true {port}"\nstart = "true {port}"\n'
 FAULT = FaultScenario.of(replace(scenario(), cluster=SPEC), Fault(kind="kill-leader"))
 Made = Callable[..., PulsarTarget]
+TRIES_CLIENTS = Trials._try_clients
 
 
 @pytest.fixture
@@ -335,6 +338,37 @@ def test_addresses_of_two_clusters_are_refused(pulsar: FakePulsar, target: Made)
             assert words.split(" of ")[-1] in str(caught.value)
             assert not other.namespaces
             assert not pulsar.namespaces
+
+
+@pytest.mark.parametrize("where", ["service-url", r"\[zones\] cross-zone"])
+def test_each_url_that_clients_use_is_tried_at_the_start(
+    pulsar: FakePulsar, target: Made, notes: list[str], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A cross-zone URL that led nowhere passed, and its scenarios were INVALID at the end of the night."""
+    dead: set[str] = set()
+
+    class Client:
+        def __init__(self, url: str, **_: Any) -> None:
+            self.create_producer = self.subscribe = lambda *_: self._must_answer(url)
+
+        @staticmethod
+        def _must_answer(url: str) -> None:
+            if url in dead:
+                raise RuntimeError("Pulsar error: ConnectError")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setitem(sys.modules, "pulsar", Mock(Client=Client))
+    monkeypatch.setattr(Trials, "_try_clients", TRIES_CLIENTS)
+    zones = '[zones]\ncross-zone = "pulsar://zone-b:1,zone-b:2"\n'
+    target(pulsar, tables=zones).prepare([SPEC])
+    dead.add("pulsar://zone-b:2")
+    target(pulsar, tables=zones).prepare([SPEC])
+    assert any("zone-b:2: Pulsar error: ConnectError; going on with the other servers" in note for note in notes)
+    dead |= {"pulsar://zone-b:1"} if "zones" in where else {"pulsar://127.0.0.1:1"}
+    with pytest.raises(ConfigurationError, match=rf"no client can send to and read from .* by {where}: "):
+        target(pulsar, tables=zones).prepare([SPEC])
+    assert pulsar.namespaces == {}
 
 
 def test_an_address_where_nothing_listens_is_not_used(pulsar: FakePulsar, target: Made, notes: list[str]) -> None:

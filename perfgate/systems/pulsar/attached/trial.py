@@ -20,6 +20,7 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.nodes import DENIED
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, not_the_same
+from perfgate.systems.pulsar.client import servers_of
 from perfgate.systems.pulsar.client.admin import PRECONDITION, Admin
 from perfgate.systems.pulsar.client.http import RefusedError, token_of
 from perfgate.systems.pulsar.client.policies import ENSEMBLE
@@ -152,28 +153,34 @@ class Trials:
             ) from None
 
     def _try_clients(self, topic: str) -> None:
-        """Connect a producer and a consumer by each server of the service URL; raises ConfigurationError."""
+        """Connect a producer and a consumer by each server of each URL; raises ConfigurationError where none works."""
+        keys = {self._described.bootstrap: "service-url"}
+        keys.setdefault(self._described.cross_zone_bootstrap, "[zones] cross-zone")
+        for url, key in keys.items():
+            servers = servers_of(url) if url else ()
+            problems = [problem for server in servers if (problem := self._problem(url, server, topic))]
+            if servers and len(problems) == len(servers):
+                raise ConfigurationError(
+                    f"{self._described.path}: no client can send to and read from the run's own topic by {key}: "
+                    f"{'; '.join(problems)}; check the token, its role, TLS, and that the addresses which the brokers "
+                    "advertise can be reached from here"
+                )
+            for problem in problems:
+                self._note(f"note: {problem}; going on with the other servers")
+
+    def _problem(self, url: str, server: str, topic: str) -> str:
+        """The reason why no client can use this server of a URL; empty where one can."""
         pulsar: Any = import_module("pulsar")  # only a run against real brokers needs it in this process
-        described = self._described
-        scheme = described.bootstrap.partition("://")[0]
-        problems = []
-        for server in described.servers:
-            try:
-                with ExitStack() as stack:
-                    client = pulsar.Client(f"{scheme}://{server}", **_options(dict(described.client), pulsar))
-                    stack.callback(_closed, client)
-                    client.create_producer(topic)
-                    client.subscribe(topic, f"{PREFIX}probe")
-            except Exception as error:  # the client's own errors have no common type but this
-                problems.append(f"{server}: {redacted(str(error))}")
-        if len(problems) == len(described.servers):
-            raise ConfigurationError(
-                f"{described.path}: no client can send to and read from the run's own topic by service-url: "
-                f"{'; '.join(problems)}; check the token, its role, TLS, and that the addresses which the brokers "
-                "advertise can be reached from here"
-            )
-        for problem in problems:
-            self._note(f"note: {problem}; going on with the other servers")
+        try:
+            with ExitStack() as stack:
+                options = _options(dict(self._described.client), pulsar)
+                client = pulsar.Client(f"{url.partition('://')[0]}://{server}", **options)
+                stack.callback(_closed, client)
+                client.create_producer(topic)
+                client.subscribe(topic, f"{PREFIX}probe")
+        except Exception as error:  # the client's own errors have no common type but this
+            return f"{server}: {redacted(str(error))}"
+        return ""
 
 
 def _options(client: Mapping[str, str], pulsar: Any) -> dict[str, Any]:
