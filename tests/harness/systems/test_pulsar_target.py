@@ -178,6 +178,7 @@ def test_links_cannot_be_severed_and_facts_tell_the_durability(tmp_path: Path) -
     assert "severed" in (made.cannot(replace(plain, cluster=replace(SPEC, severable=True))) or "")
     too_few = replace(plain, topic=replace(plain.topic, replication_factor=4))
     assert made.cannot(too_few) == "quorums 4/4/3 need 4 bookies; the cluster has 3"
+    assert made.cannot(replace(too_few, refusal="NotEnoughBookies")) is None, "that is what it is about"
     facts = made.facts(ClusterSpec(system="pulsar", bookies=3, bookie_config=(("journalSyncData", "false"),)))
     assert (facts["system"], facts["pulsar_version"], facts["durability"]) == ("pulsar", SPEC.version, "page cache")
     assert made.facts(SPEC)["durability"] == "fsync", "BookKeeper's own default"

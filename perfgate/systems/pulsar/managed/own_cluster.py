@@ -354,9 +354,12 @@ class StartedTarget(OwnTarget[Started]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """The reason against a scenario that severs links, or whose topic needs more bookies than there are."""
+        """The reason against a scenario that severs links, or whose topic needs more bookies than there are.
+
+        A topic that is to be refused needs just that.
+        """
         topic, bookies = scenario.topic, scenario.cluster.bookies
-        if topic.ensemble > bookies:
+        if topic.ensemble > bookies and not scenario.refusal:
             return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
         return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
 
