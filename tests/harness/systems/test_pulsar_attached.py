@@ -216,6 +216,22 @@ def test_another_clusters_leftovers_are_not_these(tmp_path: Path, pulsar: FakePu
     assert len(list(leftovers(tmp_path / "m", killed._cluster_id))) == 1
 
 
+def test_leftovers_of_a_cluster_of_the_same_name_and_metadata_address_wait_for_its_own_file(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, notes: list[str]
+) -> None:
+    """Two of one chart: the other's setting was said to be put back, its notes were dropped, and it stayed changed."""
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    killed = target(pulsar, file="staging.toml", run_id="killed")
+    killed.prepare([spec])
+    abandon(killed.cluster(spec))
+    with served(FakePulsar()) as other:
+        target(other, file="production.toml").prepare([SPEC])
+    assert left_in(tmp_path) == ["killed.jsonl"]
+    assert any("what run killed has left is not put back: by " in note for note in notes)
+    target(pulsar, file="moved.toml").prepare([SPEC])
+    assert (pulsar.dynamic, pulsar.namespaces, left_in(tmp_path)) == ({}, {}, []), "where its namespace is"
+
+
 def test_a_namespace_that_another_holds_the_name_of_is_refused(pulsar: FakePulsar, target: Made) -> None:
     one = target(pulsar)
     one.prepare([SPEC])

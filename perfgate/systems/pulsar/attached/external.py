@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -49,6 +49,28 @@ class PulsarCleaner(Cleaner[Admin]):
     def __init__(self, described: DescribedPulsar, note: Callable[[str], None]) -> None:
         super().__init__(described, note)
         self._described = described
+
+    def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
+        """See :meth:`Cleaner.put_back`: of those that are this cluster's, as far as can be told."""
+        return super().put_back(admin, [leftover for leftover in leftovers if self._may_be_here(admin, leftover)])
+
+    def _may_be_here(self, admin: Admin, leftover: Leftover) -> bool:
+        """Whether the run may have been on this cluster: others may have its name, and its metadata's address too.
+
+        A run by another file, or other servers, was where its namespace is.
+        """
+        if leftover.target in ("", self._described.identity) or not leftover.topics:
+            return True
+        try:
+            if any(admin.properties(name) is not None for name in leftover.topics):
+                return True
+        except TargetError:
+            return True  # the clean-up reports it
+        self._note(
+            f"note: what run {leftover.run_id} has left is not put back: by {leftover.target} it was on a cluster of "
+            f"the same id, and namespace {next(iter(leftover.topics))} is not here; a start by that file sees to it"
+        )
+        return False
 
     def _answers(self, address: str, cluster_id: str) -> bool:
         """Whether the broker at an address (host:port of its web service) is of this cluster, and says it is ready.
