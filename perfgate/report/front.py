@@ -27,7 +27,9 @@ COMPARED = ("cpu_model", "cores", "kernel", "python")
 TEMPLATES = Path(__file__).parent / "templates"
 RED = {result.value for result in (*Verdict, *Effect) if result.red}
 GREEN = {result.value for result in (*Verdict, *Effect) if result.green}
-FILES = (("summary.md", "summary"), ("metrics.csv", "figures (CSV)"), ("run.json", "all figures (JSON)"))
+OF_FIGURES = "metrics.csv"
+"""A run that compares a change does not write it: what a change does is no figure of a scenario over time."""
+FILES = (("summary.md", "summary"), (OF_FIGURES, "figures (CSV)"), ("run.json", "all figures (JSON)"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +62,7 @@ def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None =
         tone_of_run="red" if word == "RED" else "green" if word == WORDS[ExitCode.GREEN] else "open",
         headline=view.headline(),
         bold=(*view.often, *banners(document, before)),
-        files=FILES,
+        files=[file for file in FILES if file[0] != OF_FIGURES or not document["change"]],
         nothing_off=_nothing_off(view),
         cards=[_card(line, document, past) for line in view.off],
         heads=HEADS,

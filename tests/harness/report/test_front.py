@@ -198,3 +198,11 @@ def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
     assert "Nothing: go on" not in page
     assert f"1 scenario compared: {sent:,} records sent: {sent:,} acknowledged" in page
     assert "Each scenario as declared and with &#39;x&#39;, in turns." in page
+
+
+def test_no_link_leads_to_the_figures_that_a_comparison_does_not_write(document: dict[str, Any]) -> None:
+    assert 'href="../metrics.csv"' in front_html(view_of(document), None)
+    page = front_html(view_of(document | {"change": {"name": "x"}}), None)
+    assert "metrics.csv" not in page
+    assert 'href="../summary.md"' in page
+    assert 'href="../run.json"' in page
