@@ -50,20 +50,29 @@ def cannot_be_compared(
     `against`: each side has an existing cluster of its own, so that they differ whatever the change concerns.
     """
     candidate = setup.form(scenario, change)
+    if why := not_to_be_compared(scenario, candidate, change, decides, against=against):
+        return why
+    blind = next((name for name in decides.metrics if name.startswith("broker_")), "")
+    if blind and (no_source := setup.target_facts.get("no_usage")):
+        return f"{blind} cannot decide: {no_source}"
+    return setup.cannot(scenario) or setup.cannot(candidate)
+
+
+def not_to_be_compared(
+    scenario: Scenario, candidate: Scenario, change: Change, decides: Deciding, *, against: bool
+) -> str | None:
+    """The reason as far as the declarations show it; `candidate`: the scenario with the change."""
     if not against and (why := _unconcerned(scenario, candidate, change)):
         return why
     if why := scenario.load.incomparable:
         return why
-    blind = [name for name in decides.metrics if name.startswith("broker_")]
-    if blind and (no_source := setup.target_facts.get("no_usage")):
-        return f"{blind[0]} cannot decide: {no_source}"
-    shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
+    shared = next((name for name in decides.metrics if name.startswith(OF_A_PROCESS)), "")
     if shared and not (against or change.on_pairs or change.restarts_brokers):
         return (
-            f"{shared[0]} cannot decide: the same brokers serve both sides; "
+            f"{shared} cannot decide: the same brokers serve both sides; "
             "`pairs = true` in the change file gives each side its own"
         )
-    return decides.cannot(scenario) or setup.cannot(scenario) or setup.cannot(candidate)
+    return decides.cannot(scenario)
 
 
 def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str | None:
