@@ -368,6 +368,15 @@ def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_of_a_replay_says_that_nothing_is_measured(tmp_path: Path) -> None:
+    """It gave the bytes and the hours of a run that measures."""
+    done = gate(tmp_path, f"--replay={RECORDED}", "--dry-run")
+    assert done.code == 0
+    assert "nothing is measured: 7 scenarios judged again, figures of run 20261121T150640Z-ac44" in done.output
+    assert "at the most" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_load_host_that_is_always_the_worst_stands_in_every_report(document: dict[str, Any], tmp_path: Path) -> None:
     run = json.loads(json.dumps(document))
     entry = run["scenarios"][0]
