@@ -180,10 +180,10 @@ def _pulsar(document: Mapping[str, Any], where: str) -> Driver:
         for key, default in (("ensembleSize", 3), ("writeQuorum", 3), ("ackQuorum", 2))
     )
     topic = {"ensemble": str(ensemble)} if ensemble != write else {}
-    if parts.get("client.persistence.deduplicationEnabled"):
+    if _is_true(parts, "client.persistence.deduplicationEnabled", False, where):
         topic["deduplicationEnabled"] = "true"
     producer = {
-        "batchingEnabled": str(bool(parts.get("producer.batchingEnabled", True))).lower(),
+        "batchingEnabled": str(_is_true(parts, "producer.batchingEnabled", True, where)).lower(),
         "batchingMaxPublishDelayMicros": 1_000 * _whole(parts, "producer.batchingMaxPublishDelayMs", 1, where),
         "batchingMaxBytes": _whole(parts, "producer.batchingMaxBytes", 1 << 20, where),
     }
@@ -192,7 +192,7 @@ def _pulsar(document: Mapping[str, Any], where: str) -> Driver:
     if "client.clientMemoryLimitMB" in parts:
         producer["maxPendingBytes"] = _whole(parts, "client.clientMemoryLimitMB", 0, where) << 20
     notes = [f"{key}: {why}" for key, why in PULSAR.items() if parts.get(key) not in (None, "", {})]
-    if not parts.get("producer.blockIfQueueFull", True):
+    if not _is_true(parts, "producer.blockIfQueueFull", True, where):
         notes.append("producer.blockIfQueueFull: false: a full queue holds the producer back here")
     return Driver(
         name=str(document.get("name", "Pulsar")),
@@ -218,3 +218,11 @@ def _whole(stated: Mapping[str, Any], key: str, default: int, where: str, least:
     if number < least:
         raise ConfigurationError(f"{where}: {key} = {value!r} must be a whole number from {least}")
     return number
+
+
+def _is_true(stated: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
+    """Read a switch, which the benchmark takes in quotes too."""
+    value = stated.get(key, default)
+    if str(value).lower() not in ("true", "false"):
+        raise ConfigurationError(f"{where}: {key} = {value!r} must be true or false")
+    return str(value).lower() == "true"

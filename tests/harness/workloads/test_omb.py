@@ -302,6 +302,16 @@ def test_a_driver_for_pulsar() -> None:
     assert "tlsTrustCertsFilePath" not in told, "it states nothing"
 
 
+@pytest.mark.parametrize("no", [False, "false", "False"])
+def test_a_switch_of_pulsar_that_is_off_is_off_in_quotes_too(no: object) -> None:
+    """In quotes it was a text that is not empty: records were batched and deduplicated, and nothing said so."""
+    off = {"producer": {"batchingEnabled": no, "blockIfQueueFull": no}}
+    workload = made(driver={"driverClass": PULSAR, "client": {"persistence": {"deduplicationEnabled": no}}, **off})
+    assert dict(workload.scenario.producer)["batchingEnabled"] == "false"
+    assert "deduplicationEnabled" not in dict(workload.scenario.topic.config)
+    assert any(note.startswith("producer.blockIfQueueFull: false: ") for note in workload.notes)
+
+
 @pytest.mark.parametrize(
     ("driver", "words"),
     [
@@ -321,6 +331,10 @@ def test_a_driver_for_pulsar() -> None:
             "unknown key 'client.secret'; legal: client.topicType",
         ),
         ({"driverClass": PULSAR, "clients": {}}, "unknown key 'clients'"),
+        (
+            {"driverClass": PULSAR, "producer": {"batchingEnabled": "of"}},
+            "batchingEnabled = 'of' must be true or false",
+        ),
         (
             {"driverClass": PULSAR, "client": {"topicType": "non-persistent"}},
             "nothing accounts for records that are not",
