@@ -20,12 +20,12 @@ LONGEST_CELL, LONGEST_ADVICE = 160, 400
 NO_WIDTH = "\u200b"
 
 
-def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
+def summary(view: View, before: Mapping[str, Any] | None = None, *, built: bool = True) -> str:
     """Return the Markdown text of a run: at most forty lines whatever it holds, and a table that can be folded.
 
     The first notes are shown, in place of rows; each scenario of a comparison is listed, with its interval. `before`:
-    run.json of the last run of this kind. Names and reasons come from brokers, files and errors: whatever they hold,
-    they make no markup and no cells.
+    run.json of the last run of this kind. `built`: whether an HTML report is built of a run that has ended. Names and
+    reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
     document = view.document
     listed = list(view.lines) if document["comparisons"] else view.off
@@ -44,7 +44,7 @@ def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
         _not_run(view),
         [f"MODIFIED: {cell(', '.join(document['modified']))}"] if document["modified"] else [],
         [f"- left behind: {cell(text)}" for text in left],
-        [_where(document)],
+        [_where(document, built)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -96,7 +96,7 @@ def _not_run(view: View) -> list[str]:
     return shown[:MOST_REASONS] + [f"- not run for {counted(more, 'other reason')}: see run.json"] * (more > 0)
 
 
-def _where(document: Mapping[str, Any]) -> str:
+def _where(document: Mapping[str, Any], built: bool) -> str:
     target, machine = document["target"], document["environment"]
     facts = [
         release_of(target),
@@ -107,7 +107,7 @@ def _where(document: Mapping[str, Any]) -> str:
         f"run {document['run_id']}",
         f"exit code {document['exit_code']}",
     ]
-    ended = document["exit_code"] in REPORTED and not document["replay_of"]
+    ended = built and document["exit_code"] in REPORTED and not document["replay_of"]
     report = (
         "report/index.html, run.json" if ended else f"run.json; {command_line('report', 'FOLDER')} makes a page of it"
     )

@@ -69,6 +69,12 @@ def test_a_report_is_named_where_one_is_built() -> None:
         assert (f"folder: run.json; {command_line('report', 'FOLDER')} " in text) is not built
 
 
+def test_no_report_is_named_where_pytest_itself_has_made_the_run() -> None:
+    text = summary(view_of(document()), built=False)
+    assert f"folder: run.json; {command_line('report', 'FOLDER')} " in text
+    assert "index.html" not in text
+
+
 def test_a_green_run_says_so_and_lists_nothing() -> None:
     text = summary_of(document(scenarios=[judged("batch-1k", "PASS"), judged("acks-all", "PASS")]))
     assert text.startswith("**GREEN: all that was judged holds**\n")
