@@ -279,7 +279,7 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
             text = json.dumps(document)
         read_as(RUN, text)
         check_release(document["target"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{option} {path} is damaged: {error}") from None
     return dict(document)
 

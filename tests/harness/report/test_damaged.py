@@ -94,6 +94,18 @@ def test_a_damaged_run_is_skipped_and_named(tmp_path: Path, damage: bytes) -> No
     assert "20260102T000000Z-0000/run.json" in notes[0]
 
 
+def test_so_is_an_older_one_whose_tables_are_none(tmp_path: Path) -> None:
+    """A text where a table belongs ended in a traceback before its keys were read."""
+    older = json.loads(TEXT)
+    older["scenarios"][0]["declared"]["cluster"] = ""
+    assert older["schema"] < 6, "it is brought to the present one"
+    path, notes = tmp_path / "run.json", list[str]()
+    path.write_text(json.dumps(older))
+    assert list(recorded_runs([path], notes.append)) == []
+    assert len(notes) == 1
+    assert f"skipped {path} is damaged: " in notes[0]
+
+
 def test_one_of_another_schema_is_skipped_without_a_word(tmp_path: Path) -> None:
     left(tmp_path, 1, TEXT.replace(b'"schema": 4', b'"schema": 2'))
     notes: list[str] = []
