@@ -18,7 +18,7 @@ from pydantic import ConfigDict, with_config
 from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.system import system_of
-from perfgate.report.results import load_run
+from perfgate.report.results import load_run, run_file
 from perfgate.report.shape import read_as
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class Run:
 
 def loaded(path: Path) -> Run:
     """Return the run in this file, or in this folder of a run. Raises ConfigurationError."""
-    file = path / "run.json" if path.is_dir() else path
+    file = run_file(path)
     document = load_run(file, "load_run")
     try:
         run = read_as(Run, json.dumps(document))

@@ -251,10 +251,11 @@ class OtherSchemaError(ConfigurationError):
 
 
 def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
-    """Return a recorded run.json in the present schema.
+    """Return a recorded run.json, or that of a run's folder, in the present schema.
 
     Raises ConfigurationError, which names `option` and the file.
     """
+    path = run_file(path)
     text = _text_of(path, option)
     try:
         document: Any = json.loads(text, parse_constant=no_number)
@@ -296,6 +297,11 @@ def _text_of(path: Path, option: str) -> str:
         raise ConfigurationError(f"{option} {path}, line {line}: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{option} {path}: {error}") from None
+
+
+def run_file(path: Path) -> Path:
+    """Return run.json of a run's folder; a file is returned as it is."""
+    return path / "run.json" if path.is_dir() else path
 
 
 def run_files(results: Path) -> list[Path]:
