@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from perfgate.host.disk import home
+from perfgate.host.session import in_memory
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 
@@ -143,10 +144,10 @@ def repository() -> Iterator[str]:
     Secret(chosen.password)
     before = os.environ.get("NETRC")
     usual = Path(before) if before else home() / ".netrc"
-    with os.fdopen(os.memfd_create("netrc"), "w") as file:
+    with in_memory("netrc") as file:
         username, password = (re.sub(r'([\s"\\])', r"\\\1", text) for text in (chosen.username, chosen.password))
-        file.write(f"machine {urlsplit(chosen.url).hostname} login {username} password {password}\n")
-        file.write(usual.read_text() if usual.is_file() else "")
+        file.write(f"machine {urlsplit(chosen.url).hostname} login {username} password {password}\n".encode())
+        file.write(usual.read_bytes() if usual.is_file() else b"")
         file.flush()
         os.environ["NETRC"] = f"/proc/self/fd/{file.fileno()}"
         try:
