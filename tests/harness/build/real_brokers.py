@@ -151,11 +151,13 @@ def left_in(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "m").glob("*.jsonl"))
 
 
-def target(tmp_path: Path, notes: list[str]) -> ExternalTarget:
+def target(tmp_path: Path, notes: list[str], *, unhealthy_is_fine: bool = False) -> ExternalTarget:
     path = tmp_path / "target.toml"
     path.write_text(FILE)
     described = load_target(path, lambda stores: {})
-    return ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=notes.append)
+    return ExternalTarget(
+        described, run_id="r", manifests=tmp_path / "m", note=notes.append, unhealthy_is_fine=unhealthy_is_fine
+    )
 
 
 def partition(leader: int, isrs: Sequence[int], replicas: Sequence[int] = (1, 2, 3)) -> Mock:

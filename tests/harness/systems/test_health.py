@@ -122,7 +122,29 @@ def test_what_a_fault_explains_is_not_counted_and_all_else_is(
 ) -> None:
     admin = Mock()
     admin.list_topics.return_value.topics = {"t": Mock(partitions=dict(enumerate(partitions)))}
-    assert unwell(admin, 0, excused) == words
+    assert unwell(admin, excused=excused) == words
+
+
+@pytest.mark.parametrize(("leader", "word"), [(1, "under-replicated"), (-1, "offline")])
+def test_a_start_that_was_let_go_on_unwell_goes_on_until_it_is_worse(
+    tmp_path: Path, broker: Broker, leader: int, word: str
+) -> None:
+    """--allow-unhealthy passed the start, and the first look stopped the run for what had been there before."""
+    sick = [partition(leader, (1, 3)), partition(1, (1, 2, 3))]
+    metadata = Mock(cluster_id="c", topics={"t": Mock(partitions=dict(enumerate(sick)))})
+    broker.list_topics = Mock(return_value=metadata)
+    notes: list[str] = []
+    attached = target(tmp_path, notes, unhealthy_is_fine=True)
+    attached._brokers, attached._cluster_id, attached._version = BROKERS, "c", "4.3.1"
+    attached._seen(broker.admin)
+    assert f"1 of 2 partitions are {word}" in notes[-1]
+    made = attached.cluster(ClusterSpec())
+    made.check()
+    made._checked = -1e9
+    metadata.topics["t"].partitions[1] = partition(leader, (1, 3))
+    with pytest.raises(TargetError, match=f"2 of 2 partitions are {word}"):
+        made.check()
+    attached.close()
 
 
 ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"

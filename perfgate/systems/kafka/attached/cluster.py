@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import ClusterSpec, Link, TopicSpec, settings
@@ -43,22 +43,28 @@ class ExternalCluster(AttachedCluster):
         meter: Meter | None = None,
         ends_at: float = math.inf,
         note: Callable[[str], None] = print,
+        lacking: tuple[int, int] = (0, 0),
     ) -> None:
-        """See :class:`AttachedCluster`; `brokers`: advertised addresses, by id."""
+        """See :class:`AttachedCluster`; `brokers`: advertised addresses, by id.
+
+        `lacking`: what the start was let go on with (:func:`lacking`), and so is the run, as long as it is no more.
+        """
         super().__init__(spec, described, manifest, brokers=brokers, meter=meter, ends_at=ends_at, note=note)
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
         self._topics = JournaledTopics(self, manifest, self._require_same)
+        self._lacking = lacking
         self._limited: set[str] = set()
         """Client ids that have a quota."""
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
-        allowed = self._of_file.limits.under_replicated
+        offline, behind = self._lacking
+        allowed = (offline, max(behind, self._of_file.limits.under_replicated))
         return unwell(self._admin, allowed, excused, within_s or REQUEST_TIMEOUT_S, self._manifest.cluster_id)
 
     def _unwell_before_a_fault(self) -> str:
         """No partition may lack a replica then, whatever a run may go on with: the broker may hold its last one."""
-        return super()._unwell_before_a_fault() or unwell(self._admin, 0, cluster_id=self._manifest.cluster_id)
+        return super()._unwell_before_a_fault() or unwell(self._admin, cluster_id=self._manifest.cluster_id)
 
     def _require_same(self, admin: AdminClient) -> None:
         """Stop the run when this client's brokers are another cluster's. Raises TargetError.
@@ -143,16 +149,26 @@ class ExternalCluster(AttachedCluster):
         return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
+def lacking(metadata: ClusterMetadata, excused: Collection[int] = ()) -> tuple[int, int]:
+    """Numbers of partitions that are offline, and under-replicated; replicas on brokers `excused` may be missing."""
+    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+    offline = sum(
+        partition.leader < 0 and not ({*partition.isrs} <= {*excused} and {*excused} & {*partition.replicas})
+        for partition in partitions
+    )
+    return offline, sum(bool({*partition.replicas} - {*partition.isrs} - {*excused}) for partition in partitions)
+
+
 def unwell(
     admin: AdminClient,
-    allowed: int,
+    allowed: tuple[int, int] = (0, 0),
     excused: Collection[int] = (),
     timeout_s: float = REQUEST_TIMEOUT_S,
     cluster_id: str = "",
 ) -> str:
-    """The problem of the cluster's partitions; empty when no more than `allowed` are under-replicated.
+    """The problem of the cluster's partitions; empty when it lacks no more of them than `allowed`.
 
-    `excused`: brokers whose replicas may be missing; `cluster_id`: the cluster that it is to be, where that is known.
+    `allowed`, `excused`: see :func:`lacking`; `cluster_id`: the cluster that it is to be, where that is known.
     Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.
     """
     try:
@@ -160,16 +176,12 @@ def unwell(
     except KafkaException as error:
         raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
     require_same(metadata.cluster_id, cluster_id)
-    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
-    offline = sum(
-        partition.leader < 0 and not ({*partition.isrs} <= {*excused} and {*excused} & {*partition.replicas})
-        for partition in partitions
-    )
-    behind = sum(bool({*partition.replicas} - {*partition.isrs} - {*excused}) for partition in partitions)
-    if offline:
-        return f"{offline} of {len(partitions)} partitions are offline"
-    if behind > allowed:
-        return f"{behind} of {len(partitions)} partitions are under-replicated ({allowed} allowed)"
+    offline, behind = lacking(metadata, excused)
+    of_all = f"of {sum(len(topic.partitions) for topic in metadata.topics.values())} partitions are"
+    if offline > allowed[0]:
+        return f"{offline} {of_all} offline" + (f" ({allowed[0]} were at the start)" if allowed[0] else "")
+    if behind > allowed[1]:
+        return f"{behind} {of_all} under-replicated ({allowed[1]} allowed)"
     return ""
 
 

@@ -19,7 +19,7 @@ from perfgate.systems.attached.leftovers import Cleaner
 from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest
 from perfgate.systems.attached.target import AttachedTarget, Permitted
-from perfgate.systems.kafka.attached.cluster import ExternalCluster, unwell
+from perfgate.systems.kafka.attached.cluster import ExternalCluster, lacking, unwell
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import (
@@ -50,6 +50,8 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         self._described = self._usable = described
         self._blind = False
         """Whether other topics cannot be seen."""
+        self._lacking = (0, 0)
+        """Partitions offline and under-replicated at a start that was let go on with them."""
         self._racks: Mapping[int, str | None] = {}
         self._version, self._settings = described.version, ""
         self._trial: TopicTrial | None = None
@@ -103,9 +105,12 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     def _seen(self, admin: AdminClient) -> str:
         refuse_another_number(self._described, self._brokers)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
-        under_replicated = self._described.limits.under_replicated
-        reason = self._unwell_in_time(lambda: unwell(admin, under_replicated), "the state of their partitions")
+        allowed = (0, self._described.limits.under_replicated)
+        reason = self._unwell_in_time(lambda: unwell(admin, allowed), "the state of their partitions")
         self._refuse_sick(reason)
+        if reason:
+            self._lacking = lacking(admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+            self._note(f"note: {reason}: the run goes on with --allow-unhealthy, as long as there are no more")
         return f"{len(self._brokers)}, Kafka {self._version}"
 
     def _may_make_topics(self, admin: AdminClient) -> str:
@@ -125,6 +130,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
             meter=self._meter,
             ends_at=self._ends_at,
             note=self._note,
+            lacking=self._lacking,
         )
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
