@@ -274,10 +274,11 @@ def test_a_comparison_killed_between_two_settings_is_put_back(brokers: Secured, 
     change = tmp_path / "change.toml"
     change.write_text(f'name = "cleaner"\n[broker]\n"{SETTING}" = 16000\n')
     compared = ("--compare", change, "--budget", "60s", "--target", allowed, "--allow-broker-config")
-    with running(gate_command(tmp_path / "killed", PROBES, *SHORT, *compared)):
+    with running(gate_command(tmp_path / "killed", PROBES, *SHORT, *compared)) as process:
         topic_of_a_run(brokers)
         deadline = time.monotonic() + BEGUN_BOUND_S
         while dynamic(brokers) != "16000":
+            assert process.poll() is None, "it ended without the change"
             assert time.monotonic() < deadline
     done = run(tmp_path / "next", allowed)
     assert done.measured, done.output
