@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.scenarios import links
 from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.fixtures.wiring_kafka import process_usage
 from perfgate.measure.bench import Bench
@@ -18,7 +19,10 @@ from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+BY_NAME = {
+    scenario.name: scenario
+    for scenario in (*SCENARIOS, *(one for family in links.FAMILIES for one in family.scenarios))
+}
 
 
 class Quiet:

@@ -128,6 +128,11 @@ def test_an_unknown_line_is_named() -> None:
         chosen(["dynamic"], {}, {}, {})
 
 
+def test_comparisons_of_every_line_can_be_drawn_from() -> None:
+    """The tables ended in a KeyError at the lines over a link, whose scenario is none of the catalogue."""
+    assert {line.scenario for line in LINES if line.resampled} <= {*SCENARIOS}
+
+
 def test_the_tables_tell_of_every_kind_of_entry(capsys: pytest.CaptureFixture[str]) -> None:
     same, ten, example = (BY_NAME[name] for name in ("dynamic-same", "dynamic-10", "example-zgc"))
     sizes = [
