@@ -55,7 +55,7 @@ def cluster(tmp_path: Path, broker: Broker, clock: Clock) -> Iterator[Callable[.
 
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that leaves so many MiB of this machine's memory available, and `group_mib` to this process."""
+    """Return a function that leaves this many MiB of memory available here, and `group_mib` to this process."""
 
     def leave(mib: float, group_mib: float | None = None) -> None:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=mib * MIB))

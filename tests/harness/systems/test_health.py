@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
 
 from perfgate.model import ClusterSpec, TopicSpec, settings
@@ -145,6 +146,16 @@ def test_a_start_that_was_let_go_on_unwell_goes_on_until_it_is_worse(
     with pytest.raises(TargetError, match=f"2 of 2 partitions are {word}"):
         made.check()
     attached.close()
+
+
+def test_brokers_that_answer_once_alone_at_such_a_start_are_a_clear_error(tmp_path: Path, broker: Broker) -> None:
+    """What lacks is counted by a second look, whose failure was the client's own error."""
+    metadata = Mock(cluster_id="c", topics={"t": Mock(partitions={0: partition(1, (1, 3))})})
+    broker.list_topics = Mock(side_effect=[metadata, KafkaException(KafkaError(KafkaError._TRANSPORT))])
+    attached = target(tmp_path, [], unhealthy_is_fine=True)
+    attached._brokers, attached._cluster_id, attached._version = BROKERS, "c", "4.3.1"
+    with pytest.raises(TargetError, match="the brokers no longer answer"):
+        attached._seen(broker.admin)
 
 
 ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"

@@ -56,7 +56,7 @@ PRINCIPALS = r" RULE:[1:$1](.*)s/@.*\.COM// "
 def test_brokers_read_their_settings_as_they_are_stated(
     fake_java: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backslash was lost, so a change was measured that nobody had asked for; and the data of brokers in a folder
+    """A backslash was lost, so another change was measured than was asked for; and the data of brokers in a folder
     beyond ASCII went into another, whose room was not looked at, and stayed there.
     """
     (folder := tmp_path / "größe 1").mkdir()

@@ -541,7 +541,7 @@ def test_a_broker_that_a_killed_run_took_away_is_brought_back_first(
 def test_a_broker_of_another_cluster_at_its_address_is_not_the_one_that_was_taken_away(
     pulsar: FakePulsar, target: Made, notes: list[str]
 ) -> None:
-    """It was noted as back, and the broker that a killed run had taken away stayed away, with nobody told."""
+    """It was noted as back, and the broker that a killed run had taken away stayed away without a word."""
     one = target(pulsar)
     one.prepare([SPEC])
     cleaner = PulsarCleaner(one._described, notes.append)

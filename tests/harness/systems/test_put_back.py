@@ -156,7 +156,7 @@ def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(tmp_
 
 
 def test_a_setting_that_two_killed_runs_changed_is_as_it_was_before_both(tmp_path: Path, broker: Broker) -> None:
-    """The second one's host could not tell whether the first one had ended. Of it 2 was left alone, as somebody's, and
+    """The second one's host could not tell whether the first one had ended. Of it 2 was left alone, as another's, and
     then put back for the second one: it stayed.
     """
     for run_id, before, effective, value in (

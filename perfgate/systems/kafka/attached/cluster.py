@@ -149,6 +149,19 @@ class ExternalCluster(AttachedCluster):
         return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
+def metadata_of(admin: AdminClient, timeout_s: float = REQUEST_TIMEOUT_S, cluster_id: str = "") -> ClusterMetadata:
+    """The metadata of all topics; `cluster_id`: the cluster that it is to be, where that is known.
+
+    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.
+    """
+    try:
+        metadata = admin.list_topics(timeout=timeout_s)
+    except KafkaException as error:
+        raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
+    require_same(metadata.cluster_id, cluster_id)
+    return metadata
+
+
 def lacking(metadata: ClusterMetadata, excused: Collection[int] = ()) -> tuple[int, int]:
     """Numbers of partitions that are offline, and under-replicated; replicas on brokers `excused` may be missing."""
     partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
@@ -168,14 +181,9 @@ def unwell(
 ) -> str:
     """The problem of the cluster's partitions; empty when it lacks no more of them than `allowed`.
 
-    `allowed`, `excused`: see :func:`lacking`; `cluster_id`: the cluster that it is to be, where that is known.
-    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.
+    `allowed`, `excused`: see :func:`lacking`; the others, and what it raises: see :func:`metadata_of`.
     """
-    try:
-        metadata = admin.list_topics(timeout=timeout_s)
-    except KafkaException as error:
-        raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
-    require_same(metadata.cluster_id, cluster_id)
+    metadata = metadata_of(admin, timeout_s, cluster_id)
     offline, behind = lacking(metadata, excused)
     of_all = f"of {sum(len(topic.partitions) for topic in metadata.topics.values())} partitions are"
     if offline > allowed[0]:

@@ -19,7 +19,7 @@ from perfgate.systems.attached.leftovers import Cleaner
 from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest
 from perfgate.systems.attached.target import AttachedTarget, Permitted
-from perfgate.systems.kafka.attached.cluster import ExternalCluster, lacking, unwell
+from perfgate.systems.kafka.attached.cluster import ExternalCluster, lacking, metadata_of, unwell
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import (
@@ -109,7 +109,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         reason = self._unwell_in_time(lambda: unwell(admin, allowed), "the state of their partitions")
         self._refuse_sick(reason)
         if reason:
-            self._lacking = lacking(admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+            self._lacking = lacking(metadata_of(admin))
             self._note(f"note: {reason}: the run goes on with --allow-unhealthy, as long as there are no more")
         return f"{len(self._brokers)}, Kafka {self._version}"
 

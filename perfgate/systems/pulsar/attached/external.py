@@ -51,7 +51,7 @@ class PulsarCleaner(Cleaner[Admin]):
         self._described = described
 
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
-        """See :meth:`Cleaner.put_back`: of those that are this cluster's, as far as can be told."""
+        """See :meth:`Cleaner.put_back`: of those that are this cluster's, as far as is known."""
         return super().put_back(admin, [leftover for leftover in leftovers if self._may_be_here(admin, leftover)])
 
     def _may_be_here(self, admin: Admin, leftover: Leftover) -> bool:
