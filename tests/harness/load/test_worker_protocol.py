@@ -281,7 +281,7 @@ def files_left(count: int) -> Iterator[None]:
     """Let this process open so many files more."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     there = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
-    free = [number for number in range(max(there) + count + 1) if number not in there]
+    free = [number for number in range(max(there) + count + 2) if number not in there]
     resource.setrlimit(resource.RLIMIT_NOFILE, (free[count], limits[1]))
     try:
         yield

@@ -77,6 +77,7 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
 def fake_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
     """The Docker engine of this machine."""
     made = FakeDocker(tmp_path)
-    with tempfile.TemporaryDirectory(prefix="docker-") as folder, engine(made, socket := Path(folder) / "engine"):
+    short = tempfile.TemporaryDirectory(prefix="docker-", dir="/tmp")  # a path of 107 bytes at most
+    with short as folder, engine(made, socket := Path(folder) / "engine"):
         monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
         yield made
