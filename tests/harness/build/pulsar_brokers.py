@@ -64,6 +64,8 @@ class FakePulsar:
             "webServicePort": "8080",
             "tlsKeyStorePassword": "hush",
         }
+        self.files: dict[int, dict[str, str]] = {}
+        """Settings of a broker's own file, which other brokers do not have."""
         self.lag: dict[int, dict[str, str]] = {}
         """Brokers that go on with these values."""
         self.stale_policies = 0
@@ -241,7 +243,8 @@ class FakePulsar:
             case ["brokers", "configuration", "values"], "GET":
                 return 200, self.dynamic
             case ["brokers", "configuration", "runtime"], "GET":
-                return 200, {**self.static, **self.dynamic, **self.lag.get(broker, {})}
+                own = {**self.static, **self.files.get(broker, {})}
+                return 200, {**own, **self.dynamic, **self.lag.get(broker, {})}
             case ["brokers", "configuration", name, value], "POST":
                 if name == "webServicePort":
                     return 412, {"reason": "Can't update non-dynamic configuration"}

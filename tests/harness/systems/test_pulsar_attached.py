@@ -506,6 +506,25 @@ def test_settings_are_noted_set_and_put_back(tmp_path: Path, pulsar: FakePulsar,
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_setting_is_put_back_on_brokers_whose_files_differ(
+    tmp_path: Path, pulsar: FakePulsar, target: Made, killed: bool
+) -> None:
+    """The first broker's value was waited for on all of them, and the run had left the brokers changed, it said."""
+    spec = replace(SPEC, config=((SETTING, "33"),))
+    pulsar.files = {2: {SETTING: "40"}, 3: {SETTING: "33"}}
+    one = target(pulsar, run_id="first")
+    one.prepare([spec])
+    cluster = one.cluster(spec)
+    if killed:
+        abandon(cluster)
+        target(pulsar).prepare([SPEC])
+    one.close()
+    assert one.left_behind == ()
+    assert pulsar.dynamic == {}
+    assert left_in(tmp_path) == []
+
+
 def test_a_setting_is_put_back_although_a_broker_has_gone(pulsar: FakePulsar, target: Made) -> None:
     """The next start was refused, and asked for the value of a broker that finds it as it was."""
     spec = replace(SPEC, config=((SETTING, "33"),))

@@ -38,6 +38,19 @@ def test_a_change_and_the_way_back_again_and_again(pulsar: FakePulsar, before: s
     assert noted == [(NAME, before, before or "20", "33")], "once, before the first change"
 
 
+def test_brokers_whose_files_differ_have_their_own_values_again(pulsar: FakePulsar, clock: Clock) -> None:
+    """The first broker's value was waited for on all of them: a setting that was put back was said not to be."""
+    noted: list[tuple[object, ...]] = []
+    settings, clock.times = live(pulsar, noted), 100.0
+    pulsar.files[3] = {NAME: "40"}
+    settings.change(((NAME, "33"),))
+    settings.restore()
+    assert noted == [(NAME, None, "", "33")], "there is no value for all"
+    pulsar.lag[3] = {NAME: "20"}
+    with pytest.raises(TargetError, match=f"broker {pulsar.urls[2]} did not take {NAME} = 40"):
+        settings.restore()
+
+
 def test_what_takes_effect_at_the_start_only(pulsar: FakePulsar) -> None:
     assert live(pulsar).fixed([NAME, "webServicePort"]) == ["webServicePort"]
     with pytest.raises(ConfigurationError, match=r"do not know num\.io\.threads"):

@@ -14,7 +14,7 @@ from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, unwell
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
 from perfgate.systems.pulsar.client.admin import Admin
-from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_brokers, put
+from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_broker, put
 from perfgate.systems.pulsar.client.roundtrip import connect_rtt_ms
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S, OwnerWatch
 
@@ -142,7 +142,8 @@ class AttachedPulsar(AttachedCluster):
 def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | None, effective: str, value: str) -> str:
     """Put back a setting that a run set to `value`, unless another client has changed it since: then return a note.
 
-    `brokers`: base URLs; those that answer all report it in the end. Raises TargetError and ConfigurationError.
+    `brokers`: base URLs; those that answer all report what was `effective`, where that was the same for all of them.
+    Raises TargetError and ConfigurationError.
     """
     now = admin.dynamic_values().get(name)
     if now == before:
@@ -151,6 +152,7 @@ def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | No
         was = "not set" if before is None else before
         return f"left {name} of the brokers alone: somebody has set it to {now} since; before the run it was {was}"
     put(admin, name, before)
-    # A broker that is away gets the restored setting when it starts again.
-    await_brokers(admin, [at for at in brokers if admin.is_ready(at)], {name: effective})
+    for at in brokers if effective else ():
+        if admin.is_ready(at):  # one that is away gets the restored setting when it starts again
+            await_broker(admin, at, {name: effective})
     return ""

@@ -17,7 +17,8 @@ from perfgate.systems.pulsar.client.http import RefusedError
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.05
 Noted = Callable[[str, "str | None", str, str], None]
-"""Called before a setting is first changed: name, dynamic value (None: not set), effective value, new value."""
+"""Called before a setting is first changed: name, dynamic value (None: not set), effective value ("" where the brokers
+have several, each by its own file), new value."""
 
 
 class LiveSettings:
@@ -37,8 +38,8 @@ class LiveSettings:
         `shared`: other clients can change the brokers too.
         """
         self._admin, self._brokers, self._noted, self._require, self._shared = admin, brokers, noted, require, shared
-        self._before: dict[str, tuple[str | None, str]] = {}
-        """Dynamic value (None: not set) and effective value of each setting before its first change."""
+        self._before: dict[str, tuple[str | None, Mapping[str, str]]] = {}
+        """Dynamic value (None: not set) and effective values, by broker, of each setting before its first change."""
         self._own: dict[str, set[str]] = {}
         """Values to which this object may have set each setting."""
 
@@ -63,18 +64,20 @@ class LiveSettings:
         new = [name for name, _ in values if name not in self._before]
         if fixed := self.fixed(new):
             raise ConfigurationError(f"{', '.join(fixed)}: brokers take it at their start only")
-        effective = self._admin.effective(new, self._brokers[0]) if new else {}
+        reported = {at: self._admin.effective(new, at) for at in self._brokers} if new else {}
         dynamic = self._admin.dynamic_values()
         for name, value in values:
-            if name in effective:
-                refuse_another_type(name, value, effective[name])
+            if name in new:
+                refuse_another_type(name, value, reported[self._brokers[0]][name])
         for name, value in values:
             if name not in self._before:
-                self._noted(name, dynamic.get(name), effective[name], value)
-                self._before[name] = (dynamic.get(name), effective[name])
+                effective = {at: settings.get(name, "") for at, settings in reported.items()}
+                one, *others = set(effective.values())
+                self._noted(name, dynamic.get(name), "" if others else one, value)
+                self._before[name] = (dynamic.get(name), effective)
             self._refuse_anothers(name, dynamic)
             self._own.setdefault(name, set()).add(value)
-        return self._bring({name: (value, value) for name, value in values})
+        return self._bring({name: (value, dict.fromkeys(self._brokers, value)) for name, value in values})
 
     def still(self, values: Settings) -> float:
         """Raise InterferedError where shared brokers do not have these values; return the time that this took, in s."""
@@ -108,11 +111,12 @@ class LiveSettings:
         if dynamic.get(name) not in known:
             raise InterferedError(f"somebody else has set {name} to {dynamic.get(name)}: it is left alone")
 
-    def _bring(self, wanted: Mapping[str, tuple[str | None, str]]) -> float:
+    def _bring(self, wanted: Mapping[str, tuple[str | None, Mapping[str, str]]]) -> float:
         begin = time.monotonic()
         for name, (dynamic, _) in wanted.items():
             put(self._admin, name, dynamic)
-        await_brokers(self._admin, self._brokers, {name: effective for name, (_, effective) in wanted.items()})
+        for at in self._brokers:
+            await_broker(self._admin, at, {name: effective[at] for name, (_, effective) in wanted.items()})
         return time.monotonic() - begin
 
 
@@ -132,18 +136,17 @@ def put(admin: Admin, name: str, value: str | None) -> None:
         raise ConfigurationError(f"the brokers refuse {name} = {value}: {refused.reason.strip()}") from refused
 
 
-def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str]) -> None:
-    """Wait until each broker (base URL) reports that these values take effect. Raises TargetError."""
-    for at in brokers:
+def await_broker(admin: Admin, at: str, wanted: Mapping[str, str]) -> None:
+    """Wait until a broker (base URL) reports that these values take effect. Raises TargetError."""
 
-        def ask(at: str = at) -> None:
-            now = admin.effective(list(wanted), at)
-            for name, value in wanted.items():
-                if not same_value(now.get(name, ""), value):
-                    raise NotYet(f"it has {name} = {now.get(name)}")
+    def ask() -> None:
+        now = admin.effective(list(wanted), at)
+        for name, value in wanted.items():
+            if not same_value(now.get(name, ""), value):
+                raise NotYet(f"it has {name} = {now.get(name)}")
 
-        settings = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-        poll_until(f"broker {at} did not take {settings}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+    settings = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    poll_until(f"broker {at} did not take {settings}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
 
 
 KINDS: Mapping[str, re.Pattern[str]] = {
