@@ -83,6 +83,10 @@ class FakePulsar:
         self.name, self.metadata = "kpg", "127.0.0.1:2181"
         self.sick: set[int] = set()
         """Brokers that say they are ready, and whose health check fails."""
+        self.unready: set[int] = set()
+        """Brokers that say they are not ready."""
+        self.silent: set[int] = set()
+        """Brokers that take part in the cluster and answer nothing."""
         self.down: set[int] = set()
         self.writable_bookies = 3
         """Of those that are listed, which are three."""
@@ -112,7 +116,7 @@ class FakePulsar:
     def answer(self, broker: int, request: Request) -> tuple[Answer, str]:
         """Return status and body, and where a redirect leads."""
         self.requests.append(request)
-        if broker in self.down:
+        if broker in self.down or broker in self.silent:
             raise ConnectionResetError
         if self.token and request.token != self.token:
             return (401, {"reason": "Authentication required"}), ""
@@ -224,7 +228,7 @@ class FakePulsar:
             case ["brokers", "version"], "GET":
                 return 200, "4.0.8"
             case ["brokers", "ready"], "GET":
-                return 200, "ok"
+                return (500, {"reason": "not yet"}) if broker in self.unready else (200, "ok")
             case ["brokers" | "bookies" | "broker-stats", *_], _ if not self.superuser:
                 return 403, {"reason": "This operation requires super-user access"}
             case ["brokers", "internal-configuration"], "GET":

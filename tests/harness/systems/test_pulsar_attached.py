@@ -282,6 +282,8 @@ def test_another_cluster_behind_the_names_stops_the_run(pulsar: FakePulsar, targ
     ("state", "words"),
     [
         ("sick", r"broker \d \(.*no message came back.*--allow-unhealthy"),
+        ("unready", r"broker \d \(.*does not say that it is ready.*--allow-unhealthy"),
+        ("silent", r"subscribing .*Remote end closed connection.*--allow-unhealthy"),
         ("away", "fewer than 3 bookies take entries: one is away or read-only.*--allow-unhealthy"),
         ("number", "brokers = 4, and the cluster has 3"),
         ("bookies", "bookies = 5, and the cluster has 3"),
@@ -293,6 +295,8 @@ def test_another_cluster_behind_the_names_stops_the_run(pulsar: FakePulsar, targ
 def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Made, state: str, words: str) -> None:
     top = {"number": "brokers = 4", "bookies": "bookies = 5", "name": 'cluster = "other"'}.get(state, "")
     pulsar.sick = {2} if state == "sick" else set()
+    pulsar.unready = {2} if state == "unready" else set()
+    pulsar.silent = {1} if state == "silent" else set()
     pulsar.writable_bookies = 2 if state == "away" else 3
     pulsar.tenant_admin = state != "tenant"
     pulsar.token = "needed" if state == "token" else ""
@@ -300,10 +304,31 @@ def test_a_start_that_is_refused_has_made_nothing(pulsar: FakePulsar, target: Ma
     with pytest.raises(ConfigurationError, match=words):
         one.prepare([SPEC])
     assert pulsar.namespaces == {}
-    if state in ("sick", "away"):
+    if state in ("sick", "unready", "silent", "away"):
         target(pulsar, unhealthy_is_fine=True).prepare([SPEC])
     if state == "away":  # it left for good, and is listed still
         target(pulsar, "bookies = 2").prepare([SPEC])
+
+
+@pytest.mark.parametrize("state", ["unready", "silent"])
+def test_a_start_that_was_let_go_on_unwell_goes_on_until_it_is_worse(
+    pulsar: FakePulsar, target: Made, notes: list[str], state: str
+) -> None:
+    """A broker that was not ready passed any start, and one that was silent passed none, permitted or not."""
+    setattr(pulsar, state, {1})
+    one = target(pulsar, tables=COMMANDS, unhealthy_is_fine=True, faults_allowed=True)
+    one.prepare([SPEC])
+    assert any("is not well: the run goes on with --allow-unhealthy" in note for note in notes)
+    cluster = one.cluster(SPEC)
+    cluster.check()
+    refused = cluster._unwell_before_a_fault() if state == "unready" else one.cannot(FAULT)
+    assert refused, "no other is taken away beside it"
+    pulsar.down, cluster._checked = {1}, -math.inf
+    cluster.check()
+    pulsar.down, cluster._checked = {1, 2}, -math.inf
+    with pytest.raises(TargetError, match=r"stopped at once.*broker \d \(.*no longer takes part"):
+        cluster.check()
+    pulsar.down, pulsar.silent = set(), set()
 
 
 def test_the_doctor_makes_nothing_and_tells_who_may_not_make_any(

@@ -44,12 +44,14 @@ class AttachedPulsar(AttachedCluster):
         ends_at: float,
         note: Callable[[str], None],
         lacking_bookies: Callable[[], str],
+        not_well: Collection[int],
     ) -> None:
         """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, created by `apply_settings`.
 
-        `lacking_bookies` returns a reason where fewer bookies take entries than needed.
+        `lacking_bookies` returns a reason where fewer bookies take entries than needed. `not_well`: brokers that the
+        start was let go on with, and so is the run, as long as no other is.
         """
-        self._lacking_bookies = lacking_bookies
+        self._lacking_bookies, self._not_well = lacking_bookies, not_well
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
         self._admin, self._nodes, self._facts = admin, nodes, facts
         self.prefix = f"persistent://{namespace}/{PREFIX}"
@@ -104,10 +106,12 @@ class AttachedPulsar(AttachedCluster):
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         admin = self._admin if within_s is None else self._admin.impatient(within_s)
         self._namespace.require_same(admin)
-        return unwell(admin, self._nodes, excused)
+        return unwell(admin, self._nodes, {*excused, *self._not_well})
 
     def _unwell_before_a_fault(self) -> str:
-        return super()._unwell_before_a_fault() or unhealthy(self._admin, self._nodes) or self._lacking_bookies()
+        """Every broker must be well then, whatever a run may go on with."""
+        reason = super()._unwell_before_a_fault() or unwell(self._admin, self._nodes)
+        return reason or unhealthy(self._admin, self._nodes) or self._lacking_bookies()
 
     def _answers(self, address: str) -> bool:
         url = self._nodes.url_of(address)

@@ -10,7 +10,7 @@ from typing import Unpack
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.pages import page
 from perfgate.model.target import PREFIX, OfCluster
 from perfgate.systems.attached.cluster import BACK_S
@@ -27,8 +27,10 @@ from perfgate.systems.pulsar.attached.nodes import (
     UNKNOWN,
     gone,
     id_of,
+    listed,
     name_in,
     nodes_of,
+    not_well,
     refuse_another_number,
     refuse_others,
     settings_digest,
@@ -159,6 +161,8 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._admin: Admin | None = None
         self._version, self._settings = "", ""
         self._trials: Trials | None = None
+        self._not_well: Collection[int] = ()
+        """Brokers that a start was let go on with although they are not well."""
         self._number = 0
         """Number of the run's last namespace."""
 
@@ -224,9 +228,13 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._learn(admin, self._enter_clean(admin))
         self._seen(admin)
         trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
-        trials.check_permissions()
         self._trials = trials
-        self._refuse_sick(self._lacking_bookies())
+        try:
+            trials.check_permissions()
+            self._refuse_sick(self._lacking_bookies())
+        except BrokersFailedError as error:  # as where a broker that does not answer serves what is tried
+            self._refuse_sick(str(error))
+            self._note(f"note: {error}: the run goes on with --allow-unhealthy")
         self._settings = settings_digest(admin, self._nodes)
         self._admin = admin
 
@@ -235,6 +243,10 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         refuse_another_number(self._described, nodes)
         self._version = admin.version()
         self._refuse_sick(self._unwell_in_time(lambda: unwell(admin, nodes)) or unhealthy(admin, nodes))
+        if self._unhealthy_is_fine and (numbers := not_well(admin, nodes)):
+            self._not_well = numbers
+            words = "is not well: the run goes on with --allow-unhealthy, as long as no other is"
+            self._note(f"note: {listed(nodes, sorted(numbers))} {words}")
         return f"{len(nodes.brokers) or 'an unknown number'}, Pulsar {self._version}"
 
     def _may_make_topics(self, admin: Admin) -> str:
@@ -261,6 +273,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             ends_at=self._ends_at,
             note=self._note,
             lacking_bookies=self._lacking_bookies,
+            not_well=self._not_well,
         )
 
     @property

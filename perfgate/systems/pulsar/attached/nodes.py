@@ -124,7 +124,7 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
     """
     scheme = described.admin_urls[0].partition("://")[0]
     known: dict[str, str] = {}
-    for at in (*described.admin_urls, *(f"{scheme}://{address}" for address in addresses)):
+    for at in dict.fromkeys((*described.admin_urls, *(f"{scheme}://{address}" for address in addresses))):
         if at.partition("://")[2] in known:
             continue
         try:
@@ -132,7 +132,7 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
         except TargetError:
             continue
         url = own.get("webServiceUrlTls" if scheme == "https" else "webServiceUrl", at)
-        if admin.is_ready(url):  # behind a proxy it may not be reached from here
+        if url == at or admin.is_ready(url):  # behind a proxy it may not be reached from here
             names = [name for name in ("webServiceUrl", "webServiceUrlTls") if name in own]
             known |= {own[name].partition("://")[2]: url for name in names}
     return {address: known[address] for address in addresses if address in known}
@@ -149,9 +149,15 @@ def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
         raise TargetError("no broker says that it is ready")
     active = set(admin.brokers())
     if gone := [number for number, at in nodes.brokers.items() if at not in active and number not in excused]:
-        return f"{_listed(nodes, gone)} no longer takes part in the cluster"
+        return f"{listed(nodes, gone)} no longer takes part in the cluster"
     silent = [n for n, url in nodes.urls.items() if n not in excused and not admin.is_ready(url)]
-    return f"{_listed(nodes, silent)} does not say that it is ready" if silent else ""
+    return f"{listed(nodes, silent)} does not say that it is ready" if silent else ""
+
+
+def not_well(admin: Admin, nodes: Nodes) -> frozenset[int]:
+    """Brokers that do not say that they are ready, or do not answer at their own address where others do."""
+    silent = set(nodes.brokers) - set(nodes.urls) if nodes.urls else set()
+    return frozenset(silent | {number for number, url in nodes.urls.items() if not admin.is_ready(url)})
 
 
 def unhealthy(admin: Admin, nodes: Nodes) -> str:
@@ -165,11 +171,11 @@ def unhealthy(admin: Admin, nodes: Nodes) -> str:
         try:
             admin.check_health(url)
         except TargetError as error:
-            return f"{_listed(nodes, [number])}: {error}"
+            return f"{listed(nodes, [number])}: {error}"
     return ""
 
 
-def _listed(nodes: Nodes, numbers: Collection[int]) -> str:
+def listed(nodes: Nodes, numbers: Collection[int]) -> str:
     return ", ".join(f"broker {number} ({nodes.brokers[number]})" for number in numbers)
 
 
