@@ -122,7 +122,7 @@ class AttachedCluster(ABC):
 
     @abstractmethod
     def _answers(self, address: str) -> bool:
-        """Whether a broker answers a request at an address: a process that stands still accepts connections too."""
+        """Whether a broker of the run's cluster answers at an address: one that stands still takes connections too."""
 
     @abstractmethod
     def _session_s(self) -> float:

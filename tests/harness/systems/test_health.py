@@ -158,6 +158,16 @@ def test_brokers_that_answer_once_alone_at_such_a_start_are_a_clear_error(tmp_pa
         attached._seen(broker.admin)
 
 
+def test_a_broker_of_another_cluster_at_its_address_is_not_the_one_that_was_taken_away(
+    cluster: Callable[..., ExternalCluster], broker: Broker
+) -> None:
+    """Its address leads to another cluster by now, as of a pod: it was noted as back, and stayed away."""
+    made, broker.silent = cluster(), lambda server: False
+    assert made._answers(BROKERS[2])
+    broker.ids = {BROKERS[2]: "another"}
+    assert not made._answers(BROKERS[2])
+
+
 ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"
 
 

@@ -77,7 +77,8 @@ class ExternalCluster(AttachedCluster):
             self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
-        return bool(cluster_id_at(address, self._of_file.client))
+        cluster_id = cluster_id_at(address, self._of_file.client)
+        return bool(cluster_id) and self._manifest.cluster_id in ("", cluster_id)
 
     def _session_s(self) -> float:
         return session_s(self._admin, str(next(iter(self.addresses))))

@@ -11,7 +11,7 @@ from perfgate.model.target import PREFIX, Meter
 from perfgate.systems.attached.cluster import ALL, AttachedCluster, Changed, OtherClusterError
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
-from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, unwell
+from perfgate.systems.pulsar.attached.nodes import Nodes, answers, role_of, unhealthy, unwell
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_broker, put
@@ -53,7 +53,7 @@ class AttachedPulsar(AttachedCluster):
         """
         self._lacking_bookies, self._not_well = lacking_bookies, not_well
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
-        self._admin, self._nodes, self._facts = admin, nodes, facts
+        self._described, self._admin, self._nodes, self._facts = described, admin, nodes, facts
         self.prefix = f"persistent://{namespace}/{PREFIX}"
         self._namespace = OwnNamespace(
             admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)
@@ -115,7 +115,7 @@ class AttachedPulsar(AttachedCluster):
 
     def _answers(self, address: str) -> bool:
         url = self._nodes.url_of(address)
-        return bool(url) and self._admin.is_ready(url)
+        return bool(url) and answers(url, self._described, self._manifest.cluster_id)
 
     def _session_s(self) -> float:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -25,8 +24,8 @@ from perfgate.systems.pulsar.attached.limits import beyond, lacks_nodes, lacks_p
 from perfgate.systems.pulsar.attached.nodes import (
     DENIED,
     UNKNOWN,
+    answers,
     gone,
-    id_of,
     listed,
     name_in,
     nodes_of,
@@ -80,17 +79,14 @@ class PulsarCleaner(Cleaner[Admin]):
         A broker with another port for TLS is asked once the cluster lists it again.
         """
         scheme = self._described.admin_urls[0].partition("://")[0]
-        broker = Admin([f"{scheme}://{address}"], self._described.client, tries=1)
-        with suppress(TargetError):
-            if id_of(broker, self._described) == cluster_id and broker.is_ready():
-                return True
-        admin = Admin(self._described.admin_urls, self._described.client, tries=1)
+        if answers(f"{scheme}://{address}", self._described, cluster_id):
+            return True
         try:
-            nodes = nodes_of(admin, self._described)
+            nodes = nodes_of(Admin(self._described.admin_urls, self._described.client, tries=1), self._described)
         except TargetError:
             return False
         url = nodes.url_of(address)
-        return nodes.id == cluster_id and bool(url) and admin.is_ready(url)
+        return bool(url) and answers(url, self._described, cluster_id)
 
     def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:
         """Put settings back, the last change first, and remove namespaces that have the run's mark.

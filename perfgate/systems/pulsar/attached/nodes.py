@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -110,6 +111,14 @@ def id_of(admin: Admin, described: DescribedPulsar) -> str:
             raise
         where = " ".join(sorted(described.admin_urls))
     return f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
+
+
+def answers(url: str, described: DescribedPulsar, cluster_id: str) -> bool:
+    """Whether the broker at a base URL is of the cluster of this id, and says that it is ready."""
+    broker = Admin([url], described.client, tries=1)
+    with suppress(TargetError):
+        return id_of(broker, described) == cluster_id and broker.is_ready()
+    return False
 
 
 def name_in(id_: str) -> str:
