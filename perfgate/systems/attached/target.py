@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Required, TextIO, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Protocol, Required, TextIO, TypedDict, TypeVar, Unpack
 
-from perfgate.model import ClusterSpec, Scenario
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario, TopicSpec
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import Meter, OfCluster
 from perfgate.systems.attached.cluster import AttachedCluster, time_is_up
 from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
+from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.attached.target_file import Described
 
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
+THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
+"""Time for a broker to register again, as after a rolling restart by others."""
 Kept = TypeVar("Kept", bound=AttachedCluster)
 
 
@@ -37,6 +42,25 @@ class Permitted(TypedDict, total=False):
     """Start although another run is on the cluster, unless broker settings or faults are permitted."""
     others_ended: bool
     """Runs of other hosts have, so that their leftovers can be put back."""
+
+
+class Trial(Protocol):
+    """Creates topics as scenarios declare them, each kind once."""
+
+    def refusal(self, topic: TopicSpec) -> OfCluster | None:
+        """The reason why these brokers do not have such a topic; None when they do, or when that is not known.
+
+        Raises ConfigurationError where a topic of the trial cannot be deleted.
+        """
+
+
+def digest_of(settings: Iterable[tuple[str, str]]) -> str:
+    """Digest of the settings (name, value) of all brokers; empty where a broker does not report its own."""
+    try:
+        own = sorted({*settings})
+    except TargetError:
+        return ""
+    return hashlib.sha256(repr(own).encode()).hexdigest()[:12] if own else ""
 
 
 class AttachedTarget(ABC, Generic[Admin, Kept]):
@@ -68,7 +92,8 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         self.left_behind: tuple[str, ...] = ()
         """What could not be put back, as instructions for a person."""
         self._brokers: Mapping[int, str] = {}
-        self._cluster_id = ""
+        self._cluster_id, self._config_digest = "", ""
+        self._trial: Trial | None = None
         self._meter = Meter(described.limits.total_bytes)
         self._ends_at = time.monotonic() + described.limits.most_s
         self._cleaner = cleaner
@@ -107,19 +132,78 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Whether the file's first server is of the cluster of this id; False without an answer."""
 
     @abstractmethod
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Facts about such a cluster that are known before it starts."""
+    def _facts(self) -> Mapping[str, object]:
+        """Facts of the system: its version, its nodes."""
 
     @abstractmethod
+    def _lacks_nodes(self, scenario: Scenario) -> str | None:
+        """The reason why the scenario has no meaning on a cluster of this size; None when it has, or none is known."""
+
+    @abstractmethod
+    def _not_permitted(self, scenario: Scenario) -> str | None:
+        """What the target file and the run's options do not permit the scenario; None when they permit all."""
+
+    @property
+    @abstractmethod
+    def _blind(self) -> str:
+        """The reason why a fault's effect on others cannot be seen; empty where it can, and before a start."""
+
+    @abstractmethod
+    def _there(self) -> list[int] | list[str]:
+        """The brokers that take part now, in order, as `_at_start`. Raises TargetError."""
+
+    @abstractmethod
+    def _at_start(self) -> list[int] | list[str]:
+        """The brokers of the start, in order, by what they are known by from look to look."""
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Facts about such a cluster that are known before it starts."""
+        return {
+            "kind": self.kind,
+            "name": self._of_file.name,
+            **self._facts(),
+            "cluster_id": self._cluster_id,
+            "connection_digest": self._of_file.connection_digest,
+            "config_digest": self._config_digest,
+            "no_usage": "" if self._of_file.prometheus else NO_USAGE,
+        }
+
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why these brokers cannot run the scenario, or None when they can.
 
         Before the brokers are known, by the target file and the run's options alone.
         """
+        if reason := self._lacks_nodes(scenario):
+            return reason
+        if isinstance(scenario, FaultScenario) and (reason := self._no_fault(scenario)):
+            return reason
+        if (reason := self._not_permitted(scenario)) or scenario.refusal or self._trial is None:
+            return reason
+        return self._trial.refusal(scenario.topic)
 
-    @abstractmethod
+    def _no_fault(self, scenario: FaultScenario) -> str | None:
+        allowed = self._faults_allowed
+        return no_fault(scenario, self._of_file, self._brokers, allowed=allowed, blind=self._blind)
+
     def gone(self) -> str:
-        """Return which brokers of the start do not answer any more; empty where all do."""
+        """Return how the brokers differ from those of the start, or that no answer came; empty where they do not.
+
+        New ones count too: the scenarios were not all measured on the same cluster.
+        """
+
+        def same() -> None:
+            if (now := self._there()) != before:
+                at_start, at_end = (", ".join(map(str, brokers)) for brokers in (before, now))
+                raise NotYet(f"brokers {at_start} at the start of the run, and {at_end} at its end")
+
+        before = self._at_start()
+        try:
+            if before:
+                failure = "the brokers are not those of the start"
+                poll_until(failure, same, within_s=THERE_WITHIN_S, every_s=ASK_EVERY_S)
+        except TargetError as error:
+            return str(error)
+        return ""
 
     def _unwell_in_time(self, unwell: Callable[[], str], what: str = "their state") -> str:
         """The cluster's problem, by `unwell`. Raises ConfigurationError when that takes too long."""

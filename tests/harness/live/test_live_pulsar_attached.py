@@ -102,7 +102,7 @@ def test_a_run_leaves_nothing(brokers: SecuredPulsar, tmp_path: Path, opened: An
     if seen:
         assert set(cluster.topics().leaders(topic)) <= {1, 2, 3}
     assert cluster.facts()["brokers"] == (3 if seen else 0)
-    assert "Not enough non-faulty bookies" in str(target._trials.refusal(TopicSpec(partitions=1, replication_factor=4)))
+    assert "Not enough non-faulty bookies" in str(target._trial.refusal(TopicSpec(partitions=1, replication_factor=4)))
     assert cluster.rtt_ms(SAME_ZONE) < 1000
     target.close()
     assert brokers.left() == []

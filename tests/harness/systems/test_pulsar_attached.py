@@ -762,13 +762,13 @@ def test_a_setting_that_brokers_take_at_their_start_is_refused(pulsar: FakePulsa
 def test_a_topic_that_these_brokers_refuse_is_not_run(pulsar: FakePulsar, target: Made) -> None:
     one = target(pulsar)
     one.prepare([SPEC])
-    assert one._trials is not None
-    refused = one._trials.refusal(TopicSpec(partitions=1, replication_factor=4))
+    assert one._trial is not None
+    refused = one._trial.refusal(TopicSpec(partitions=1, replication_factor=4))
     assert refused is not None
     assert "Not enough non-faulty bookies" in refused
-    assert one._trials.refusal(ONE) is None
+    assert one._trial.refusal(ONE) is None
     before = len(pulsar.requests)
-    one._trials.refusal(ONE)
+    one._trial.refusal(ONE)
     assert len(pulsar.requests) == before, "each kind is tried once"
     assert pulsar.namespaces == {}
 

@@ -6,7 +6,8 @@ from unittest.mock import Mock
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigSource
 
-from perfgate.systems.kafka.attached.identity import settings_digest
+from perfgate.systems.attached.target import digest_of as digest
+from perfgate.systems.kafka.attached.identity import settings_of
 
 STATIC, DEFAULT = ConfigSource.STATIC_BROKER_CONFIG.value, ConfigSource.DEFAULT_CONFIG.value
 
@@ -25,7 +26,7 @@ def digest_of(**changed: Any) -> str:
     def describe(asked: list[Any], **_: object) -> dict[Any, Any]:
         return {one: Mock(result=Mock(return_value=told(one.name))) for one in asked}
 
-    return settings_digest(Mock(describe_configs=describe), (1, 2))
+    return digest(settings_of(Mock(describe_configs=describe), (1, 2)))
 
 
 def test_it_changes_with_what_is_set_and_with_nothing_else() -> None:
@@ -41,4 +42,4 @@ def test_it_changes_with_what_is_set_and_with_nothing_else() -> None:
 def test_brokers_that_do_not_tell_have_none() -> None:
     refused = Mock(side_effect=KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
     admin = Mock(describe_configs=lambda asked, **_: {asked[0]: Mock(result=refused)})
-    assert settings_digest(admin, (1, 2)) == ""
+    assert digest(settings_of(admin, (1, 2))) == ""

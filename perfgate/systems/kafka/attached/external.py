@@ -11,24 +11,23 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.pages import page
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.leftovers import Cleaner
-from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest
-from perfgate.systems.attached.target import AttachedTarget, Permitted
+from perfgate.systems.attached.target import AttachedTarget, Permitted, digest_of
 from perfgate.systems.kafka.attached.cluster import ExternalCluster, lacking, metadata_of, unwell
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import (
-    gone,
+    brokers_now,
     refuse_a_silent_zone,
     refuse_another_number,
     refuse_other_clusters,
     servers_that_report,
-    settings_digest,
+    settings_of,
 )
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
 from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions, may_make
@@ -48,13 +47,12 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     ) -> None:
         super().__init__(described, KafkaCleaner(described, note), note=note, **permitted)
         self._described = self._usable = described
-        self._blind = False
-        """Whether other topics cannot be seen."""
+        self._sees_all = True
+        """Whether other topics can be seen."""
         self._lacking = (0, 0)
         """Partitions offline and under-replicated at a start that was let go on with them."""
         self._racks: Mapping[int, str | None] = {}
-        self._version, self._settings = described.version, ""
-        self._trial: TopicTrial | None = None
+        self._version = described.version
 
     def _connected(self) -> AdminClient:
         admin, problems = reachable(self._described.bootstrap, dict(self._described.client))
@@ -91,15 +89,15 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         refuse_a_silent_zone(self._described, self._cluster_id)
         self._usable = servers_that_report(self._described, self._cluster_id, self._note)
         user, prefix = self._described.user, f"{self._described.prefix}{self._run_id}"
-        self._blind = not sees_all_topics(admin)
-        if self._blind:
+        self._sees_all = sees_all_topics(admin)
+        if not self._sees_all:
             self._note(
                 f"note: {user} sees no topic but those of runs: whether others are offline or under-replicated "
                 f"cannot be told; grant it Describe on all topics ({page('targets-security')})"
             )
         with closing(self._manifest()) as manifest:
             check_permissions(admin, f"{prefix}-probe", manifest, user, self._note)
-        self._settings = settings_digest(admin, self._brokers)
+        self._config_digest = digest_of(settings_of(admin, self._brokers))
         self._trial = TopicTrial(admin, f"{prefix}-trial", self._manifest, self._note)
 
     def _seen(self, admin: AdminClient) -> str:
@@ -133,37 +131,31 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
             lacking=self._lacking,
         )
 
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+    def _facts(self) -> Mapping[str, object]:
         return {
-            "kind": self.kind,
-            "name": self._described.name,
             "kafka_version": self._version,
             "brokers": len(self._brokers),
             "racks": sorted({rack for rack in self._racks.values() if rack}),
-            "cluster_id": self._cluster_id,
-            "connection_digest": self._described.connection_digest,
-            "config_digest": self._settings,
-            "no_usage": "" if self._described.prometheus else NO_USAGE,
         }
 
-    def cannot(self, scenario: Scenario) -> str | None:
-        if self._brokers and (lacking := lacks_brokers(scenario, len(self._brokers))):
-            return lacking
-        if isinstance(scenario, FaultScenario) and (
-            reason := no_fault(
-                scenario, self._described, self._brokers, allowed=self._faults_allowed, blind=BLIND * self._blind
-            )
-        ):
-            return reason
+    def _lacks_nodes(self, scenario: Scenario) -> str | None:
+        return lacks_brokers(scenario, len(self._brokers)) if self._brokers else None
+
+    @property
+    def _blind(self) -> str:
+        return "" if self._sees_all else BLIND
+
+    def _not_permitted(self, scenario: Scenario) -> str | None:
         if why := next((why for part in scenario.parts if (why := self.cannot(part))), None):
             return f"of a load beside it: {why}"
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
-        reason = reason or beyond(self._described.limits, scenario)
-        tried = self._trial is not None and not (reason or scenario.refusal)
-        return self._trial.refusal(scenario.topic) if self._trial and tried else reason
+        return reason or beyond(self._described.limits, scenario)
 
-    def gone(self) -> str:
-        return gone(self._described, self._brokers) if self._brokers else ""
+    def _at_start(self) -> list[int]:
+        return sorted(self._brokers)
+
+    def _there(self) -> list[int]:
+        return brokers_now(self._described)
 
 
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigSource
 
-from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.client.admin import CONNECT_S, broker_config, cluster_id_at
 from perfgate.systems.kafka.client.topics import admin_client, answer
 
-THERE_WITHIN_S = 10.0
-"""Time for a broker to register again, as after a rolling restart by others."""
-ASK_EVERY_S = 0.5
 OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
 """Settings that differ from broker to broker, or move with a broker, and do not change their speed."""
 
@@ -79,39 +74,19 @@ def refuse_another_number(described: DescribedTarget, brokers: Mapping[int, str]
         )
 
 
-def gone(described: DescribedTarget, brokers: Mapping[int, str]) -> str:
-    """Return how the cluster's brokers differ from those of the start, or that no answer came; empty where they do not.
-
-    New ones count too: the scenarios were not all measured on the same cluster.
-    """
-
-    def same() -> None:
-        admin = admin_client(described.bootstrap, described.client)
-        cluster = answer(admin.describe_cluster(request_timeout=CONNECT_S), "asking for the brokers")
-        now = {node.id for node in cluster.nodes}
-        if now != set(brokers):
-            raise NotYet(f"brokers {_listed(brokers)} at the start of the run, and {_listed(now)} at its end")
-
+def brokers_now(described: DescribedTarget) -> list[int]:
+    """Ids of the brokers that take part now, in order. Raises TargetError."""
     try:
-        poll_until("the brokers are not those of the start", same, within_s=THERE_WITHIN_S, every_s=ASK_EVERY_S)
-    except (TargetError, KafkaException) as error:
-        return str(error)
-    return ""
+        reply = admin_client(described.bootstrap, described.client).describe_cluster(request_timeout=CONNECT_S)
+    except KafkaException as error:
+        raise TargetError(str(error)) from error
+    return sorted(node.id for node in answer(reply, "asking for the brokers").nodes)
 
 
-def _listed(brokers: Mapping[int, str] | set[int]) -> str:
-    return ", ".join(map(str, sorted(brokers)))
-
-
-def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:
-    """Digest of these brokers' settings that are no defaults, without secrets; empty where any gives no answer."""
-    settings: set[tuple[str, str]] = set()
-    try:
-        for broker in brokers:
-            for name, entry in broker_config(admin, str(broker)).items():
-                default = entry.source in (ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value)
-                if not default and not entry.is_sensitive and not OF_ONE.fullmatch(name):
-                    settings.add((name, str(entry.value)))
-    except TargetError:
-        return ""
-    return hashlib.sha256(repr(sorted(settings)).encode()).hexdigest()[:12] if settings else ""
+def settings_of(admin: AdminClient, brokers: Iterable[int]) -> Iterator[tuple[str, str]]:
+    """These brokers' settings that are no defaults, without secrets. Raises TargetError where one gives no answer."""
+    for broker in brokers:
+        for name, entry in broker_config(admin, str(broker)).items():
+            default = entry.source in (ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value)
+            if not default and not entry.is_sensitive and not OF_ONE.fullmatch(name):
+                yield name, str(entry.value)

@@ -46,6 +46,8 @@ OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FA
 
 
 class TopicTrial:
+    """See :class:`perfgate.systems.attached.target.Trial`."""
+
     def __init__(
         self, admin: AdminClient, name: str, manifest: Callable[[], Manifest], note: Callable[[str], None]
     ) -> None:
@@ -55,10 +57,6 @@ class TopicTrial:
         self._trials, self._blind = 0, False
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
-        """Return why these brokers do not have such a topic; None when they do, or when that is not known.
-
-        Raises ConfigurationError where a topic of the trial cannot be deleted.
-        """
         if topic not in self._refusals:
             self._refusals[topic] = self._refused(topic) or (self._ignored(topic) if topic.config else None)
         return self._refusals[topic]

@@ -8,16 +8,15 @@ from functools import partial
 from typing import Unpack
 
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.pages import page
 from perfgate.model.target import PREFIX, OfCluster
 from perfgate.systems.attached.cluster import BACK_S
 from perfgate.systems.attached.diagnosis import Keys, context_of, problem_of
 from perfgate.systems.attached.leftovers import Cleaner
-from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest
-from perfgate.systems.attached.target import AttachedTarget, Permitted
+from perfgate.systems.attached.target import AttachedTarget, Permitted, digest_of
 from perfgate.systems.pulsar.attached.cluster import NO_SETTINGS, AttachedPulsar, put_back
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.limits import beyond, lacks_nodes, lacks_permission
@@ -25,14 +24,13 @@ from perfgate.systems.pulsar.attached.nodes import (
     DENIED,
     UNKNOWN,
     answers,
-    gone,
     listed,
     name_in,
     nodes_of,
     not_well,
     refuse_another_number,
     refuse_others,
-    settings_digest,
+    settings_of,
     unhealthy,
     unwell,
 )
@@ -155,8 +153,7 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._described = described
         self._nodes = UNKNOWN
         self._admin: Admin | None = None
-        self._version, self._settings = "", ""
-        self._trials: Trials | None = None
+        self._version = ""
         self._not_well: Collection[int] = ()
         """Brokers that a start was let go on with although they are not well."""
         self._number = 0
@@ -224,14 +221,14 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._learn(admin, self._enter_clean(admin))
         self._seen(admin)
         trials = Trials(admin, self._described, self._run_id, self._manifest, self._note)
-        self._trials = trials
+        self._trial = trials
         try:
             trials.check_permissions()
             self._refuse_sick(self._lacking_bookies())
         except BrokersFailedError as error:  # as where a broker that does not answer serves what is tried
             self._refuse_sick(str(error))
             self._note(f"note: {error}: the run goes on with --allow-unhealthy")
-        self._settings = settings_digest(admin, self._nodes)
+        self._config_digest = digest_of(settings_of(admin, self._nodes))
         self._admin = admin
 
     def _seen(self, admin: Admin) -> str:
@@ -250,9 +247,9 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         return f"its log-in sees the namespaces of tenant {self._described.tenant}, as one must to make some"
 
     def _lacking_bookies(self) -> str:
-        assert self._trials is not None
+        assert isinstance(self._trial, Trials)
         there = len(self._nodes.bookies)
-        return self._trials.lacking_bookies(min(self._described.bookies or there, there))
+        return self._trial.lacking_bookies(min(self._described.bookies or there, there))
 
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> AttachedPulsar:
         assert self._admin is not None
@@ -283,46 +280,34 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         except TargetError:
             return False
 
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+    def _facts(self) -> Mapping[str, object]:
         nodes = self._nodes
         return {
-            "kind": self.kind,
-            "name": self._described.name,
             "system": "pulsar",
             "pulsar_version": self._version,
             "brokers": len(nodes.brokers) or self._described.brokers,
             "bookies": self._described.bookies or len(nodes.bookies),
             "durability": self._described.durability or "unknown",
-            "cluster_id": self._cluster_id,
-            "connection_digest": self._described.connection_digest,
-            "config_digest": self._settings,
-            "no_usage": "" if self._described.prometheus else NO_USAGE,
         }
 
-    def cannot(self, scenario: Scenario) -> str | None:
-        nodes = self._nodes
-        brokers = len(nodes.brokers) or self._described.brokers
-        if lacking := lacks_nodes(scenario, brokers, self._described.bookies or len(nodes.bookies)):
-            return lacking
-        if isinstance(scenario, FaultScenario) and (no_fault_here := self._no_fault(scenario)):
-            return no_fault_here
-        if nodes is not UNKNOWN and scenario.cluster.config and not nodes.each_answers:
+    def _lacks_nodes(self, scenario: Scenario) -> str | None:
+        brokers = len(self._nodes.brokers) or self._described.brokers
+        return lacks_nodes(scenario, brokers, self._described.bookies or len(self._nodes.bookies))
+
+    def _not_permitted(self, scenario: Scenario) -> str | None:
+        if self._nodes is not UNKNOWN and scenario.cluster.config and not self._nodes.each_answers:
             return OfCluster(NO_SETTINGS)
         reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
-        reason = reason or beyond(self._described.limits, scenario)
-        tried = self._trials is not None and not (reason or scenario.refusal)
-        return self._trials.refusal(scenario.topic) if self._trials and tried else reason
+        return reason or beyond(self._described.limits, scenario)
 
     def _no_fault(self, scenario: FaultScenario) -> str | None:
-        described, allowed = self._described, self._faults_allowed
-        if reason := no_fault(scenario, described, self._brokers, allowed=allowed, blind=self._blind):
+        if reason := super()._no_fault(scenario):
             return reason
-        numbered = not described.fault_brokers or described.brokers > 0
+        numbered = not self._described.fault_brokers or self._described.brokers > 0
         return None if numbered or scenario.fault.about.harmless else UNNUMBERED
 
     @property
     def _blind(self) -> str:
-        """The reason why a fault's effect cannot be seen; empty where it can, and before the brokers are known."""
         if self._nodes is UNKNOWN:
             return ""
         if self._nodes.blind:
@@ -332,10 +317,12 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     def _may_be_of_file(self, cluster_id: str) -> bool:
         return self._described.cluster_id in ("", name_in(cluster_id))
 
-    def gone(self) -> str:
-        if self._admin is None or not self._nodes.brokers:
-            return ""
-        return gone(self._admin, self._described, self._nodes)
+    def _at_start(self) -> list[str]:
+        return sorted(self._nodes.brokers.values()) if self._admin else []
+
+    def _there(self) -> list[str]:
+        assert self._admin is not None
+        return sorted(nodes_of(self._admin, self._described).brokers.values())
 
     def _plain(self, spec: ClusterSpec) -> ClusterSpec:
         """The spec without settings that real brokers' owners decide, such as whether bookies write through."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 from types import MappingProxyType
-from typing import Any
 
-from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.pages import page
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
@@ -20,8 +17,6 @@ from perfgate.systems.pulsar.client.http import RefusedError
 DENIED = (401, 403)
 FIRST_BOOKIE = 11
 """The first id of bookies; brokers' begin with 1, as in the suite's own clusters."""
-THERE_WITHIN_S, ASK_EVERY_S = 10.0, 0.5
-"""Time for a broker to register again, as after a rolling restart by others."""
 NO_SUPERUSER = (
     "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen "
     f"({page('targets-pulsar')})"
@@ -73,8 +68,8 @@ UNKNOWN = Nodes(id="", name="")
 """Before brokers have answered."""
 
 
-def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -> Nodes:
-    """The cluster's nodes. `known`: nodes of an earlier look, whose ids stay. Raises TargetError."""
+def nodes_of(admin: Admin, described: DescribedPulsar) -> Nodes:
+    """The cluster's nodes. Raises TargetError."""
     id_ = id_of(admin, described)
     try:
         active, bookies = admin.brokers(), admin.bookies()
@@ -82,18 +77,12 @@ def nodes_of(admin: Admin, described: DescribedPulsar, known: Nodes = UNKNOWN) -
         if refused.status not in DENIED:
             raise
         return Nodes(id=id_, name=name_in(id_))
-    brokers = {number: at for number, at in known.brokers.items() if at in active}
-    free = (number for number in count(1) if number not in brokers)
-    for at in active:
-        if at not in brokers.values():
-            brokers[next(free)] = at
-    known_urls = urls_of(admin, described, active)
-    urls = {number: known_urls[at] for number, at in sorted(brokers.items()) if at in known_urls}
+    brokers, urls = dict(enumerate(active, 1)), urls_of(admin, described, active)
     return Nodes(
         id=id_,
         name=name_in(id_),
-        brokers=MappingProxyType(dict(sorted(brokers.items()))),
-        urls=MappingProxyType(urls),
+        brokers=MappingProxyType(brokers),
+        urls=MappingProxyType({number: urls[at] for number, at in brokers.items() if at in urls}),
         bookies=MappingProxyType({at: FIRST_BOOKIE + number for number, at in enumerate(bookies)}),
     )
 
@@ -226,31 +215,7 @@ def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
             )
 
 
-def gone(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> str:
-    """The brokers' difference from those of the start, or that no answer came; empty where there is none."""
-
-    def same() -> None:
-        now = nodes_of(admin, described, nodes)
-        if set(now.brokers.values()) != set(nodes.brokers.values()):
-            raise NotYet(f"brokers {_names(nodes)} at the start of the run, and {_names(now)} at its end")
-
-    try:
-        poll_until("the brokers are not those of the start", same, within_s=THERE_WITHIN_S, every_s=ASK_EVERY_S)
-    except TargetError as error:
-        return str(error)
-    return ""
-
-
-def _names(nodes: Nodes) -> str:
-    return ", ".join(sorted(nodes.brokers.values()))
-
-
-def settings_digest(admin: Admin, nodes: Nodes) -> str:
-    """Digest of the brokers' settings that affect speed, without secrets; empty where brokers do not report them."""
-    settings: set[tuple[str, Any]] = set()
-    try:
-        for url in nodes.urls.values():
-            settings |= {pair for pair in admin.harmless_settings(url).items() if not pair[0].startswith(OF_ONE)}
-    except TargetError:
-        return ""
-    return hashlib.sha256(repr(sorted(settings)).encode()).hexdigest()[:12] if settings else ""
+def settings_of(admin: Admin, nodes: Nodes) -> Iterator[tuple[str, str]]:
+    """The brokers' settings that affect speed, without secrets. Raises TargetError where brokers do not report them."""
+    for url in nodes.urls.values():
+        yield from (pair for pair in admin.harmless_settings(url).items() if not pair[0].startswith(OF_ONE))

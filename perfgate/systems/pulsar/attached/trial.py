@@ -36,7 +36,7 @@ TOO_FEW = (
 
 
 class Trials:
-    """Creates topics as scenarios declare them, each kind once."""
+    """See :class:`perfgate.systems.attached.target.Trial`."""
 
     def __init__(
         self,
@@ -53,10 +53,6 @@ class Trials:
         self._namespaces = 0
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
-        """The reason why these brokers refuse such a topic; None when they accept it, or when that is not known.
-
-        Raises ConfigurationError where a created topic cannot be deleted.
-        """
         if topic not in self._refusals:
             refused = self._tried("trial", replace(topic, partitions=1))
             words = f"the brokers refuse its topic: {getattr(refused.__cause__, 'reason', refused)}" if refused else ""
