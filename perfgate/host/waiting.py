@@ -65,15 +65,13 @@ def wait_while_it_progresses(
     *,
     logged: Callable[[], Hashable],
     check: Callable[[], None],
-    now: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until `missing`, which describes what is missing, returns an empty text.
 
     A new answer and a log that grew are progress. Raises TimeoutError, with the last progress, after SILENCE_S without
     any, or HANG_S in all; and whatever `check` raises, at once.
     """
-    begin = progressed = looked = now()
+    begin = progressed = looked = time.monotonic()
     log, answer, progress = logged(), "no answer yet", "none"
     while True:
         check()
@@ -81,18 +79,18 @@ def wait_while_it_progresses(
         if not latest_answer:
             return
         if latest_answer != answer:
-            answer, progressed, progress = latest_answer, now(), "another answer"
-        if now() - looked >= LOOK_AT_LOGS_EVERY_S:
-            looked, latest_log = now(), logged()
+            answer, progressed, progress = latest_answer, time.monotonic(), "another answer"
+        if time.monotonic() - looked >= LOOK_AT_LOGS_EVERY_S:
+            looked, latest_log = time.monotonic(), logged()
             if latest_log != log:
-                log, progressed, progress = latest_log, now(), "new log lines"
-        waited, silent = now() - begin, now() - progressed
+                log, progressed, progress = latest_log, time.monotonic(), "new log lines"
+        waited, silent = time.monotonic() - begin, time.monotonic() - progressed
         if silent >= SILENCE_S or waited >= HANG_S:
             bound = f"no progress for {silent:.0f} s" if silent >= SILENCE_S else f"the bound is {HANG_S:.0f} s"
             raise TimeoutError(
                 f"after {waited:.0f} s: {bound} (last answer: {answer}; last progress: {progress}, {silent:.0f} s ago)"
             )
-        pause(ASK_EVERY_S)
+        time.sleep(ASK_EVERY_S)
 
 
 def tail_of(log: Path, lines: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ import psutil
 
 from perfgate.host.machine_use import available_memory
 from perfgate.host.toxiproxy import ToxiproxyApi
-from perfgate.host.waiting import NotYet, poll_until
+from perfgate.host.waiting import NotYet, check_while_starting, poll_until, wait_while_it_progresses
 from perfgate.model import MIB, ClusterSpec, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.model.target import Action, Meter
@@ -67,8 +68,26 @@ class StartedCluster(ABC):
     def start(self) -> None:
         """Start all nodes and wait until they say that they are ready. Raises TargetError."""
 
-    def tail(self, node: int, lines: int) -> str:
-        return self.supervisor.tail(node, lines)
+    @property
+    @abstractmethod
+    def node_logs(self) -> Mapping[int, object]:
+        """Name of the log of each node, by node."""
+
+    @abstractmethod
+    def _logged(self) -> Hashable:
+        """A value that differs once a node has logged more."""
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(f"--- {name}\n{self.supervisor.tail(node, lines)}" for node, name in self.node_logs.items())
+
+    def _wait(self, missing: Callable[[], str], failure: str) -> None:
+        """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
+        stated = (*self.spec.config, *((f"bookie {name}", value) for name, value in self.spec.bookie_config))
+        check = partial(check_while_starting, self.check, stated)
+        try:
+            wait_while_it_progresses(missing, logged=self._logged, check=check)
+        except TimeoutError as error:
+            raise _late(f"{failure} {error}\n{self.log_tail(10)}") from error
 
     def check(self) -> None:
         self.supervisor.check(self.faults.absent)

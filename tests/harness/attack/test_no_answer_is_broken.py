@@ -155,11 +155,12 @@ def test_a_round_trip_that_does_not_come_back_is_the_brokers() -> None:
 # --- brokers that start
 
 
-def test_brokers_that_never_get_ready_are_broken(admin_by: Callable[[Callable[[], object]], None]) -> None:
+def test_brokers_that_never_get_ready_are_broken(
+    admin_by: Callable[[Callable[[], object]], None], clock: Clock
+) -> None:
     admin_by(lambda: Admin(kafka(KafkaError._TRANSPORT)))
     cluster: Any = MagicMock()
-    clock = Clock()
-    cluster._wait = partial(OwnCluster._wait, cluster, now=clock.monotonic, pause=clock.sleep)
+    cluster._wait = partial(OwnCluster._wait, cluster)
     with pytest.raises(BrokersFailedError, match=rf"were not ready after {SILENCE_S:.0f} s: no progress") as caught:
         OwnCluster.wait_until_ready(cluster, "SAMEZONE")
     assert caught.value.perhaps_late

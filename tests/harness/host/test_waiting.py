@@ -6,6 +6,7 @@ import pytest
 
 from perfgate.host.waiting import HANG_S, SILENCE_S, NotYet, poll_until, wait_while_it_progresses
 from perfgate.model.errors import ConfigurationError, TargetError
+from tests.harness.build.clock import Clock
 
 
 def answers(*given: int | Exception) -> list[int | Exception]:
@@ -54,11 +55,15 @@ def test_a_check_ends_the_wait_at_once() -> None:
 
 
 class Starting:
-    """A cluster on a clock that the test moves: ready after `ready_s`, logs until `logs_s`, dies after `dies_s`."""
+    """A cluster on a clock of its own: ready after `ready_s`, logs until `logs_s`, dies after `dies_s`."""
 
-    def __init__(self, *, ready_s: float, logs_s: float = 0.0, dies_s: float = 1e9) -> None:
-        self.s = 0.0
+    def __init__(self, clock: Clock, *, ready_s: float, logs_s: float = 0.0, dies_s: float = 1e9) -> None:
+        self._clock, self._begin = clock, clock.now
         self._ready_s, self._logs_s, self._dies_s = ready_s, logs_s, dies_s
+
+    @property
+    def s(self) -> float:
+        return self._clock.now - self._begin
 
     def missing(self) -> str:
         return "" if self.s >= self._ready_s else "2 of 3 brokers registered"
@@ -70,45 +75,40 @@ class Starting:
         if self.s >= self._dies_s:
             raise TargetError("broker 2 exited with code 1")
 
-    def pause(self, seconds: float) -> None:
-        self.s += seconds
-
     def wait(self, missing: Callable[[], str] | None = None) -> None:
-        wait_while_it_progresses(
-            missing or self.missing, logged=self.logged, check=self.check, now=lambda: self.s, pause=self.pause
-        )
+        wait_while_it_progresses(missing or self.missing, logged=self.logged, check=self.check)
 
 
-def test_brokers_that_go_on_logging_are_waited_for_beyond_the_bound_on_silence() -> None:
-    cluster = Starting(ready_s=4 * SILENCE_S, logs_s=4 * SILENCE_S)
+def test_brokers_that_go_on_logging_are_waited_for_beyond_the_bound_on_silence(clock: Clock) -> None:
+    cluster = Starting(clock, ready_s=4 * SILENCE_S, logs_s=4 * SILENCE_S)
     cluster.wait()
     assert cluster.s == pytest.approx(4 * SILENCE_S, abs=0.2)
 
 
-def test_answers_that_change_are_progress_too() -> None:
-    cluster = Starting(ready_s=0)
+def test_answers_that_change_are_progress_too(clock: Clock) -> None:
+    cluster = Starting(clock, ready_s=0)
     answers = [f"{n} of 3 brokers registered" for n in range(3)]
     cluster.wait(lambda: "" if cluster.s > 2.4 * SILENCE_S else answers[int(cluster.s / (0.9 * SILENCE_S))])
     assert cluster.s > 2 * SILENCE_S
 
 
-def test_silence_ends_the_wait_with_the_last_answer_and_the_last_progress() -> None:
-    cluster = Starting(ready_s=1e9, logs_s=5)
+def test_silence_ends_the_wait_with_the_last_answer_and_the_last_progress(clock: Clock) -> None:
+    cluster = Starting(clock, ready_s=1e9, logs_s=5)
     words = r"no progress for 30 s \(last answer: 2 of 3 brokers registered; last progress: new log lines, 30 s ago\)"
     with pytest.raises(TimeoutError, match=words):
         cluster.wait()
     assert cluster.s == pytest.approx(5 + SILENCE_S, abs=1.5)
 
 
-def test_brokers_that_log_for_ever_are_given_up() -> None:
-    cluster = Starting(ready_s=1e9, logs_s=1e9)
+def test_brokers_that_log_for_ever_are_given_up(clock: Clock) -> None:
+    cluster = Starting(clock, ready_s=1e9, logs_s=1e9)
     with pytest.raises(TimeoutError, match="after 300 s: the bound is 300 s"):
         cluster.wait()
     assert cluster.s == pytest.approx(HANG_S, abs=0.2)
 
 
-def test_a_broker_that_has_ended_ends_the_wait_at_once() -> None:
-    cluster = Starting(ready_s=1e9, logs_s=1e9, dies_s=3)
+def test_a_broker_that_has_ended_ends_the_wait_at_once(clock: Clock) -> None:
+    cluster = Starting(clock, ready_s=1e9, logs_s=1e9, dies_s=3)
     with pytest.raises(TargetError, match="broker 2 exited with code 1"):
         cluster.wait()
     assert cluster.s == pytest.approx(3, abs=0.2)

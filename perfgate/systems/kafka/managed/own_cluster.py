@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import statistics
-import time
-from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
 from perfgate.host.ports import HOST, listens
-from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import SAME_ZONE, ClusterSpec, Link, Settings
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import TargetError
 from perfgate.model.load import PREFIX
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
@@ -117,34 +113,6 @@ class OwnCluster(StartedCluster):
             return client_rtt_ms(self.bootstrap(link), settings, link.name)
         addresses = (address.split(":") for address in self.bootstrap(link).split(","))
         return statistics.median(request_rtt_ms(host, int(port)) for host, port in addresses)
-
-    @property
-    @abstractmethod
-    def node_logs(self) -> Mapping[int, object]:
-        """Name of the log of each node, by node."""
-
-    def log_tail(self, lines: int = 40) -> str:
-        return "\n".join(f"--- {name}\n{self.tail(node, lines)}" for node, name in self.node_logs.items())
-
-    @abstractmethod
-    def _logged(self) -> Hashable:
-        """A value that differs once a node has logged more."""
-
-    def _wait(
-        self,
-        missing: Callable[[], str],
-        failure: str,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
-        check = partial(check_while_starting, self.check, self.spec.config)
-        try:
-            wait_while_it_progresses(missing, logged=self._logged, check=check, now=now, pause=pause)
-        except TimeoutError as error:
-            reason = f"{failure} {error}\n{self.log_tail(10)}"
-            raise BrokersFailedError(reason, perhaps_late=True) from error
 
     def wait_until_ready(self, *listeners: str) -> None:
         """Wait until every broker is registered and takes connections at these listeners. Raises as `_wait`."""

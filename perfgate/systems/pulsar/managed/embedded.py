@@ -34,7 +34,7 @@ from perfgate.systems.pulsar.managed.nodes import (
     node_name,
     role_of,
 )
-from perfgate.systems.pulsar.managed.own_cluster import OwnCluster, PulsarFaults, StartedTarget, check_specs
+from perfgate.systems.pulsar.managed.own_cluster import NOT_READY, OwnCluster, PulsarFaults, StartedTarget, check_specs
 
 DATA = "kafka-perf-gate-pulsar-data-"
 """Prefix of the names of folders with nodes' data."""
@@ -120,7 +120,7 @@ class EmbeddedCluster(OwnCluster):
         argv = [self._java, *self._setup_options(), *self._aot.options(SETUP, 0), *self._common_options()]
         guard = self.supervisor.guard
         pid = guard.spawn([*argv, METADATA_SETUP, *self._setup_arguments()], log=self._setup_log)
-        self._wait(lambda: "the metadata's set-up runs" if guard.exit_status(pid) is None else "")
+        self._wait(lambda: "the metadata's set-up runs" if guard.exit_status(pid) is None else "", NOT_READY)
         if guard.exit_status(pid):
             raise start_error("Pulsar refused its metadata store", tail_of(self._setup_log, 40), self.spec.config)
         self._aot.keep_of(SETUP)

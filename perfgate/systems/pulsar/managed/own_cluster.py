@@ -7,7 +7,7 @@ import socket
 import statistics
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,9 +15,8 @@ from typing import TypeVar
 
 from perfgate.host.ports import HOST, free_ports, listens
 from perfgate.host.toxiproxy import ToxiproxyApi, ask_here
-from perfgate.host.waiting import check_while_starting, wait_while_it_progresses
 from perfgate.model import ClusterSpec, Link, Scenario, Settings
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems import unable
 from perfgate.systems.own_target import NodeFaults, OwnTarget, StartedCluster
 from perfgate.systems.pulsar.client import servers_of
@@ -48,6 +47,7 @@ from perfgate.systems.pulsar.observe import OwnerWatch
 TENANT, NAMESPACE = "kpg", "run"
 PREFIX = f"persistent://{TENANT}/{NAMESPACE}/kpg-"
 HEALTH: Mapping[Role, str] = {"bookie": "/api/v1/bookie/is_ready", "broker": "/admin/v2/brokers/ready"}
+NOT_READY = "Pulsar's nodes were not ready"
 SERVES = b"srvr"
 """ZooKeeper's four-letter command that it answers once it serves."""
 ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
@@ -98,14 +98,15 @@ class OwnCluster(StartedCluster):
         begin = time.monotonic()
         with self._starting():
             self._spawn(METADATA_STORE)
-            self._wait(lambda: "" if self._is_healthy(METADATA_STORE) else "the metadata store does not answer")
+            store = "the metadata store does not answer"
+            self._wait(lambda: "" if self._is_healthy(METADATA_STORE) else store, NOT_READY)
             self._set_metadata_up()
             for node in self._nodes:
                 if node != METADATA_STORE:
                     self._spawn(node)
             if self._proxy_ports:
                 self.proxy = self._started_proxy()
-        self._wait(self._not_ready)
+        self._wait(self._not_ready, NOT_READY)
         self.admin.create_tenant(TENANT, [CLUSTER])
         self.admin.create_namespace(f"{TENANT}/{NAMESPACE}", {"bundles": {"numBundles": BUNDLES}})
         self._started_s = time.monotonic() - begin
@@ -133,10 +134,6 @@ class OwnCluster(StartedCluster):
     @abstractmethod
     def _broker_of(self, name: str) -> int:
         """The broker that registered under this name (host:port)."""
-
-    @abstractmethod
-    def _logged(self) -> Hashable:
-        """A value that changes once a node has logged more."""
 
     def _host(self, node: int) -> str:
         return HOST
@@ -198,8 +195,9 @@ class OwnCluster(StartedCluster):
         addresses = (server.split(":") for server in servers_of(self.bootstrap(link)))
         return statistics.median(ping_rtt_ms(host, int(port)) for host, port in addresses)
 
-    def log_tail(self, lines: int = 40) -> str:
-        return "\n".join(f"--- {node_name(node)}\n{self.tail(node, lines)}" for node in self._nodes)
+    @property
+    def node_logs(self) -> Mapping[int, str]:
+        return {node: node_name(node) for node in self._nodes}
 
     def _common_facts(self) -> dict[str, object]:
         return {
@@ -255,16 +253,6 @@ class OwnCluster(StartedCluster):
             "--broker-service-url": f"pulsar://{self._at(broker)}",
         }
         return [word for option in options.items() for word in option]
-
-    def _wait(self, missing: Callable[[], str]) -> None:
-        """Wait while something is missing and the nodes make progress. Raises BrokersFailedError with the logs' end."""
-        stated = (*self.spec.config, *((f"bookie {name}", value) for name, value in self.spec.bookie_config))
-        check = partial(check_while_starting, self.check, stated)
-        try:
-            wait_while_it_progresses(missing, logged=self._logged, check=check)
-        except TimeoutError as error:
-            reason = f"Pulsar's nodes were not ready {error}\n{self.log_tail(10)}"
-            raise BrokersFailedError(reason, perhaps_late=True) from error
 
     def _not_ready(self) -> str:
         """The nodes that are not ready yet; each is asked until it has been ready once."""
