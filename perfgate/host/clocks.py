@@ -68,8 +68,7 @@ def off_by(used: float, before: Estimate, after: Estimate) -> float:
 def stepped(estimates: Sequence[Estimate]) -> float:
     """The clock's step among these estimates, in order of time; positive ahead, 0.0 where there is none.
 
-    Each estimate is compared with the first and the previous: a step is a change that neither both bounds nor DRIFT
-    explain; of several, the least explained.
+    It is the change since the first or the previous one that both bounds and DRIFT explain least.
     """
     pairs = [pair for before, after in pairwise(estimates) for pair in ((estimates[0], after), (before, after))]
     unexplained = [(abs(b.offset - a.offset) - _explained(a, b), b.offset - a.offset) for a, b in pairs]

@@ -69,10 +69,7 @@ def refuse_elsewhere(base_url: str) -> None:
 
 
 def check_room(needed_bytes: float, note: Callable[[str], None]) -> None:
-    """Raise ConfigurationError when the engine's folder on this machine has too little room.
-
-    Leftovers of killed runs may fill that folder: they are removed first, and reported to `note`.
-    """
+    """Raise ConfigurationError when the engine's folder has too little room, once leftovers of killed runs are gone."""
     engine = docker_engine()
     for leftover in remove_leftovers(engine):
         note(f"removed {leftover}, left by a run that was killed")
@@ -82,10 +79,7 @@ def check_room(needed_bytes: float, note: Callable[[str], None]) -> None:
 
 
 def have_images(images: Iterable[str], say: Callable[[str], None], *, option: str) -> None:
-    """Pull the images that the engine does not have. Raises ConfigurationError where that fails.
-
-    `option`: the option that names another image of the brokers.
-    """
+    """Pull images that the engine lacks, else raise ConfigurationError; `option` names another image of the brokers."""
     engine = docker_engine()
     for image in sorted({*images}):
         try:

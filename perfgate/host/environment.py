@@ -73,10 +73,7 @@ def of_checkout(root: Path = ROOT) -> bool:
 
 
 def commit(root: Path = ROOT) -> str:
-    """The checkout's commit; of an installed package its version, with a hash of its files.
-
-    With `-dirty-` and a hash of the changes to files that git tracks: a run is not continued by other code.
-    """
+    """The checkout's commit, with a hash of changes to tracked files; of an installed package version and hash."""
     try:
         if of_checkout(root) and not _git(root, "rev-parse", "--show-cdup").strip():  # it is the repository's top
             described = _git(root, "describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()

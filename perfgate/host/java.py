@@ -69,10 +69,7 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
 
 @cache
 def java_release(java: Path) -> int:
-    """The feature release of this Java, 25 for 25.0.1; 0 when it prints none.
-
-    Raises OSError or subprocess.SubprocessError where it does not start.
-    """
+    """The feature release of this Java, 25 for 25.0.1; 0 when it prints none. Raises OSError, SubprocessError."""
     done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
     version = JAVA_VERSION.search(done.stderr + done.stdout)
     return int(version[1]) if version else 0
@@ -84,10 +81,7 @@ def names_collector(options: Sequence[str]) -> bool:
 
 
 def cache_path(java: Path, prefix: str, classpath: str, options: Sequence[str]) -> Path | None:
-    """Path of the AOT cache of processes with this Java, class path and options; None where Java has no such caches.
-
-    `prefix` of its name: kafka-4.3.1.
-    """
+    """Path of the AOT cache of such processes; None where Java has none. `prefix` of its name: kafka-4.3.1."""
     if java_release(java) < FIRST_RELEASE:
         return None
     runtime = java.parent.parent / "release"
@@ -136,9 +130,9 @@ class AotCaches:
         return {role: node for role, (node, _) in self._recording.items()}
 
     def keep(self, end: Callable[[int], None], status: Callable[[int], int | None]) -> None:
-        """End the nodes that record (`end` asks a node to), and keep the caches of those that end normally.
+        """End the nodes that record (`end` asks one to), and keep the caches of those that end in time and normally.
 
-        `status`: a node's exit code, None while it runs. A node that takes too long leaves no cache.
+        `status`: a node's exit code, None while it runs.
         """
         for node, _ in self._recording.values():
             end(node)

@@ -104,10 +104,7 @@ class Journal:
             ) from error
 
     def close(self, *, undone: bool) -> str:
-        """Release the lock. `undone`: nothing is left to undo, so the notes are removed first.
-
-        Returns a message for a person where that fails; empty where it does not.
-        """
+        """Release the lock, and first remove the notes where all is `undone`; return a message where that fails."""
         stays = ""
         if undone and not self.file.closed:
             try:
@@ -195,10 +192,7 @@ def locked(file: int | TextIO) -> bool:
 
 
 def lock_of(folder: Path, name: str) -> TextIO | None:
-    """An open file of this name, locked by this process until it is closed; None where another process has locked it.
-
-    Raises ConfigurationError when the folder is not this user's alone, or does not work.
-    """
+    """An open file of this name, locked until it is closed; None: another process has it. Raises ConfigurationError."""
     own_folder(folder)
     with a_folder_that_works(folder), ExitStack() as unless_locked:
         file = unless_locked.enter_context((folder / name).open("a"))
@@ -293,10 +287,7 @@ def is_alive(mark: str) -> bool:
 
 
 def started_at(pid: int) -> float:
-    """When a process was started, in s since the machine was: a step of the clock does not change that.
-
-    Raises psutil.NoSuchProcess.
-    """
+    """When a process was started, in s since the machine was, whatever the clock. Raises psutil.NoSuchProcess."""
     machine_s = psutil.boot_time()
     return psutil.Process(pid).create_time() - machine_s
 

@@ -64,10 +64,7 @@ def look() -> Look:
 
 
 def periods_of_groups() -> list[tuple[int, int]]:
-    """Quota periods so far, and those that throttled this process, of its control group and each above it.
-
-    Groups without a quota count none.
-    """
+    """Quota periods so far, and those that throttled this process, of its control group and each above with a quota."""
     return [periods_of(path.read_text()) for path in _cpu_stats()]
 
 
@@ -150,10 +147,7 @@ def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool
 
 
 def segments_of(snmp: str) -> tuple[int, int]:
-    """TCP segments sent, without retransmissions, and retransmitted, of a /proc/net/snmp.
-
-    RFC 1213: tcpOutSegs, tcpRetransSegs.
-    """
+    """TCP segments sent first (tcpOutSegs, RFC 1213) and again (tcpRetransSegs), of a /proc/net/snmp."""
     names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp: "))
     counters = dict(zip(names, values, strict=True))
     return int(counters["OutSegs"]), int(counters["RetransSegs"])
@@ -192,10 +186,7 @@ class Usage:
         self._looks.append((time.monotonic(), cpu, threads))
 
     def span(self) -> dict[str, float]:
-        """The cores used by all processes and by the busiest thread between two looks, and the largest memory.
-
-        Raises ValueError unless there were two looks.
-        """
+        """Cores of all processes and of the busiest thread, largest memory. Raises ValueError without two looks."""
         (opened, before, earlier), (closed, after, later) = self._looks
         busiest = max(later[thread] - earlier.get(thread, 0.0) for thread in later)
         return {

@@ -44,10 +44,7 @@ def digest(path: Path, algorithm: str) -> str:
 
 
 def published_sha1(group: str, artifact: str, version: str, classifier: str, url: str) -> str:
-    """The SHA-1 that the repository at `url` publishes for a jar; empty for a local build that it does not have.
-
-    Raises ConfigurationError when it cannot be fetched.
-    """
+    """The SHA-1 that the repository at `url` publishes for a jar; empty: it has none. Raises ConfigurationError."""
     import requests  # as jgo does, and only when jars are new
 
     folder = "/".join((*group.split("."), artifact, version))
@@ -71,10 +68,7 @@ class Mirror:
 
 
 def mirror() -> Mirror | None:
-    """The mirror of Maven Central in VARIABLE or in Maven's settings.xml; None where none is stated.
-
-    Raises ConfigurationError where it cannot be used.
-    """
+    """The mirror of Maven Central in VARIABLE or Maven's settings.xml; None: none. Raises ConfigurationError."""
     if stated := os.environ.get(VARIABLE, ""):
         return Mirror(_checked(stated, VARIABLE))
     path = home() / ".m2" / "settings.xml"

@@ -69,10 +69,8 @@ class CommandedChange(_Outside):
         printed: Path,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`folder`: for the note of an applied change; `printed`: the file for the commands' output; `note` is given
-        what a person waits for.
-
-        Raises ConfigurationError when another run of this user has a change applied, and when the folder does not work.
+        """`folder`: of the note of an applied change; `printed`: file for the commands' output; `note`: given what is
+        waited for. Raises ConfigurationError while another run of this user has a change applied, and without a folder.
         """
         self._commands, self._run_id, self._folder, self._printed, self._say = commands, run_id, folder, printed, note
         self._journal: Journal | None = None
@@ -235,10 +233,7 @@ def run(
 
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
-    """Revert changes that killed runs have applied. Raises ConfigurationError where that fails.
-
-    Meanwhile no other run may apply one, which the reversal would undo.
-    """
+    """Revert what killed runs have applied, while no other may apply. Raises ConfigurationError where that fails."""
     with a_folder_that_works(folder):
         if not folder.exists():
             return

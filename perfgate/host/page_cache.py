@@ -17,7 +17,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def drop(files: Iterable[Path]) -> float:
     """Write these files out and drop them from the page cache; return the share of their bytes that is still in it.
 
-    Needs permission to read them only. Pages that are written meanwhile, or are mapped, stay. Raises OSError.
+    Pages that are written meanwhile, or are mapped, stay. Raises OSError.
     """
     paths = list(files)
     for _ in range(TRIES):

@@ -26,10 +26,7 @@ class Ports:
         self._given: set[int] = set()
 
     def free(self, count: int) -> list[int]:
-        """Distinct ports that nothing listens on now, and that were not given before.
-
-        Raises ConfigurationError when there are too few.
-        """
+        """Distinct ports, free now and not given before. Raises ConfigurationError when there are too few."""
         fresh = [port for port in range(FIRST, LAST) if port not in self._given]
         if len(fresh) < TRIES:  # a very long process: what it was given first is free again by now, or does not bind
             self._given.clear()
@@ -63,11 +60,7 @@ def listens(address: str, timeout_s: float) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a name or address resolves to this machine's own interfaces alone.
-
-    False for a name that cannot be resolved. Addresses in another network namespace of this machine, such as those of
-    its containers, cannot be distinguished from those of other machines.
-    """
+    """Whether a name or address leads to this machine's own interfaces alone; its containers are other machines."""
     try:
         named = {_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, ValueError):  # ValueError: it is no name
@@ -88,10 +81,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def connect_ms(host: str, port: int) -> float:
-    """The median time of a connection, without the look-up of the host's name, in ms; each is closed at once.
-
-    Raises BrokersFailedError when none is accepted.
-    """
+    """Median time of a connection, without the look-up of the name, in ms. Raises BrokersFailedError."""
     times = []
     try:
         *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

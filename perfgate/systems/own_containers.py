@@ -36,10 +36,7 @@ WITHOUT_RYUK = (
 
 
 class OwnContainers:
-    """The containers of a cluster; see :class:`perfgate.systems.own_target.Supervisor`.
-
-    All of them bear the mark of this process, and go with :meth:`close`.
-    """
+    """Containers with the mark of this process; see :class:`perfgate.systems.own_target.Supervisor`."""
 
     recording = False
 
@@ -93,10 +90,7 @@ class OwnContainers:
         upstream: Mapping[int, str],
         check: Callable[[], None],
     ) -> ToxiproxyApi:
-        """Start Toxiproxy with a slow way to each broker; return its interface once it answers.
-
-        By broker: `ports` on this machine, `upstream` as host:port in the network.
-        """
+        """Start Toxiproxy with a slow way to each broker (`ports` here, `upstream` as host:port); return its API."""
         container = self.beside("Toxiproxy", image)
         container.with_command(["-host", ANY, "-port", str(PROXY_API)])
         publish(container, PROXY_API, api_port)

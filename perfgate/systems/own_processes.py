@@ -26,10 +26,7 @@ def last_lines(log: str) -> str:
 
 
 class OwnProcesses:
-    """The processes of a cluster; see :class:`perfgate.systems.own_target.Supervisor`.
-
-    All of them end with :meth:`close`, or with this process.
-    """
+    """Processes that end with this one; see :class:`perfgate.systems.own_target.Supervisor`."""
 
     def __init__(
         self,
@@ -40,8 +37,8 @@ class OwnProcesses:
         caches: AotCaches,
         last_words: Callable[[str], str] = last_lines,
     ) -> None:
-        """`name_of` a node: of its log; `data`: prefix of the name of the folder with the nodes' data; `caches`: what
-        Java has learnt of such nodes; `last_words` of a log: those that say why its node ended.
+        """`name_of` a node: of its log; `data`: prefix of the name of the folder of the nodes' data; `last_words` of a
+        log: those that say why its node ended.
         """
         self._name_of, self._logs, self._caches, self._last_words = name_of, logs, caches, last_words
         self.guard = Guard()

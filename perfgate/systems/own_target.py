@@ -36,10 +36,7 @@ class Supervisor(Protocol):
         """End the nodes that record, and keep their caches for later runs. They are missing afterwards."""
 
     def check(self, absent: Collection[int]) -> None:
-        """Raise BrokersFailedError with its log's tail where a node has ended that is not meant to be absent.
-
-        TargetError where something beside them has.
-        """
+        """Raise BrokersFailedError for a node that has ended and is not `absent`, TargetError for another process."""
 
     def tail(self, node: int, lines: int) -> str:
         """Return the last lines of a node's log."""
@@ -167,10 +164,7 @@ class OwnTarget(ABC, Generic[Started]):
         return (psutil.virtual_memory().available if self.kind == "containers" else available_memory()) / MIB
 
     def _check_memory(self, needed_mib: float, nodes: str) -> None:
-        """Raise ConfigurationError where less memory is available than these nodes take.
-
-        Where it runs out the kernel kills a node, which is then blamed for it.
-        """
+        """Raise ConfigurationError for too little memory: the kernel would kill a node, which is then blamed for it."""
         if needed_mib > (free := self._free_mib()):
             raise ConfigurationError(
                 f"too little memory: {nodes} take about {needed_mib:,.0f} MiB, and {free:,.0f} MiB are available: end "

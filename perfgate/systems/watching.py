@@ -32,9 +32,7 @@ class AskingWatch(ABC):
 
     @property
     def last(self) -> State:
-        """The newest state. Raises BrokersFailedError when there was no answer yet, TargetError when the thread has
-        ended.
-        """
+        """The newest state. Raises BrokersFailedError without any, TargetError when the thread has ended."""
         if not self._thread.is_alive():
             raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
         if not self.states:

@@ -17,13 +17,11 @@ from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.attached.target_file import Described
 
 BACK_S = 120.0
-"""Replicas may take this long to be in sync again once this run has brought a broker back; then a shrunken set counts.
-"""
+"""Replicas may take this long to be in sync again once a broker is back; then a shrunken set counts."""
 HEALTH_EVERY_S = 2.0
 HEALTH_AT_MOST_S = 15.0
 HEALTH_SHARE = 0.05
-"""Asking for the cluster's state may take this share of the time: a large cluster is asked less often, but every
-HEALTH_AT_MOST_S."""
+"""Share of the time that asking for the state may take: a large cluster is asked less often (HEALTH_AT_MOST_S)."""
 
 AWAY_ASK_S = 2.0
 """Wait for an answer while a broker is away, which may be the broker asked: what follows the fault waits too."""
@@ -77,9 +75,7 @@ class AttachedCluster(ABC):
         ends_at: float = math.inf,
         note: Callable[[str], None] = print,
     ) -> None:
-        """`brokers`: addresses (host:port), by id; `ends_at`: when the run has lasted as long as the file allows, in s
-        of the monotonic clock.
-        """
+        """`brokers`: addresses (host:port) by id; `ends_at`: when the file's minutes are over (monotonic clock, s)."""
         self._report = note
         self.spec = spec
         self._of_file = described
@@ -166,10 +162,7 @@ class AttachedCluster(ABC):
         return left
 
     def close(self) -> list[str]:
-        """Bring back brokers that are away, put the settings back and delete the topics that are still there.
-
-        Return what is left for a person to do; it may be tried again.
-        """
+        """Bring brokers back, put settings back, delete topics; return what is left for a person; may be repeated."""
         left = [*self.faults.restore(), *self._put_settings_back(), *self._delete_topics()]
         if not left and (stays := self._manifest.close()):
             with suppress(OSError):  # a terminal that is gone
@@ -183,12 +176,9 @@ class AttachedCluster(ABC):
         return self._of_file.client
 
     def check(self) -> None:
-        """Raise TargetError when the cluster is less well than the file allows.
-
-        Also when the brokers are another cluster's, and when the run has lasted longer than the file allows.
+        """Raise TargetError for a cluster less well than the file allows, another cluster, and when the time is up.
 
         Brokers that this run has taken away are excused until all is well again, for BACK_S at most after their return.
-        Another missing broker ends the run at any time.
         """
         begin = time.monotonic()
         if begin > self._ends_at:

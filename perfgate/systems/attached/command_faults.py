@@ -31,10 +31,7 @@ as a broker chooses it."""
 def lacking(
     kind: str, commands: Mapping[str, str], brokers: Mapping[int, str], allowed: Collection[int] = ()
 ) -> str | None:
-    """The reason why these commands cannot cause the fault on these brokers (addresses by id); None when they can.
-
-    `allowed`: those that may be taken away; empty: all.
-    """
+    """The reason why these commands cannot cause the fault on these brokers, of which `allowed` may go (empty: all)."""
     needed = FAULTS[kind].commands
     if needed is None:
         return f"{kind} cannot be brought about on real brokers"
@@ -78,10 +75,7 @@ class FaultCommands:
     timeout_s: float
 
     def run(self, name: str, broker: int, address: str) -> None:
-        """Run a command for the broker at `address` (host:port).
-
-        Raises TargetError with its last words when it fails, takes longer, or is not stated.
-        """
+        """Run a command for the broker at `address` (host:port). Raises TargetError with its last words."""
         if name not in self.lines:
             raise TargetError(f"the target file states no [faults] {name}, which broker {broker} at {address} needs")
         host, _, port = address.rpartition(":")
@@ -172,11 +166,9 @@ class CommandFaults:
         at_a_time: int = 1,
         session_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, empty: all.
-
-        `unwell` returns the cluster's problem, its other topics' too, before a broker is taken; `at_a_time`:
-        how many may be away; `seen`: whether the broker at an address answers a request; `session_s`: how long a broker
-        may be silent, 0 where that is not known.
+        """`brokers`: addresses (host:port) by id; `seen`: whether the broker at an address answers; `unwell`: the
+        cluster's problem, asked before; `allowed`: brokers that may be taken away, empty: all; `at_a_time`: how many;
+        `session_s`: how long a broker may be silent, 0: not known.
         """
         self.session_s = session_s
         self._at_a_time, self._seen = at_a_time, seen
@@ -205,10 +197,7 @@ class CommandFaults:
         """Return nothing: the controllers' log is out of reach."""
 
     def restore(self) -> list[str]:
-        """Give back all that is away; return what is left for a person to do.
-
-        A command's exit code is not trusted: a broker is back when it answers again, and goes on to.
-        """
+        """Give back all that is away, until it answers and goes on to; return what is left for a person to do."""
         left = []
         for broker, back in {**self._away, **self._returning}.items():
             address, run, ended = self._brokers[broker], broker in self._away, broker in self._taken
@@ -219,10 +208,9 @@ class CommandFaults:
         return left
 
     def settled(self) -> None:
-        """Note that brokers are back which answer; the cluster is well.
+        """Note that brokers which answer are back: the cluster is well.
 
-        Otherwise a run that is killed hours later would leave them noted, and the next start would start a broker that
-        its owner has stopped meanwhile.
+        Else a killed run would leave them noted, and the next start would start one that its owner has stopped since.
         """
         for broker in [broker for broker in self._returning if self._seen(self._brokers[broker])]:
             self._is_back(broker)

@@ -26,10 +26,7 @@ class Keys:
 
 
 def problem_of(server: str, context: Callable[[], ssl.SSLContext | None], keys: Keys) -> str:
-    """Return why this server (host:port) cannot be used, before anyone logs in; empty when it can.
-
-    `context` makes that of its TLS; None: it is to speak clear text.
-    """
+    """Return why this server (host:port) cannot be used; empty: it can. `context` makes that of TLS; None: no TLS."""
     host, _, port = server.rpartition(":")
     host = host.strip("[]")
     try:
@@ -67,7 +64,7 @@ def context_of(
 ) -> ssl.SSLContext:
     """Return a client's context that trusts a PEM file, a folder of them or a text; none: this machine's authorities.
 
-    `names`: whether a certificate has to be for the server's name; `verified`: whether certificates are looked at.
+    `names`: whether certificates must be for the server's name; `verified`: whether they are looked at.
     """
     context = ssl.create_default_context(cafile=authorities, capath=folder, cadata=text)
     # As the clients look at certificates. From Python 3.13 on its default refuses authorities that all others accept,

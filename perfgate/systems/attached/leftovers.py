@@ -31,10 +31,7 @@ class Cleaner(ABC, Generic[Admin]):
         """Put settings back, the newest change first, and delete the run's topics; return what is left."""
 
     def bring_brokers_back(self, leftover: Leftover) -> list[str]:
-        """Run the commands for the brokers that the run took away; return what a person has to do about the others.
-
-        Needs no connection: the file may name no other broker.
-        """
+        """Run the commands for brokers that the run took away, without a connection; return what a person has to do."""
         with ExitStack() as claims:
             return [text for held in _claimed(claims, [leftover]) for text in self._bring_back(held)]
 

@@ -33,10 +33,7 @@ def no_zone(scenario: Scenario, described: Described) -> str | None:
 def no_fault(
     scenario: FaultScenario, described: Described, brokers: Mapping[int, str], *, allowed: bool, blind: str
 ) -> str | None:
-    """The reason why these brokers may not get such a fault; None when they may.
-
-    `blind`: why its effect on others cannot be seen; empty: it can.
-    """
+    """The reason why these brokers may not get such a fault; None: they may. `blind`: why its effect is not seen."""
     if scenario.fault.about.harmless:
         return None
     if not allowed:

@@ -102,10 +102,7 @@ class Leftover(Outstanding):
         self.notes.add({"back again": str(broker)})
 
     def restored(self, change: Entry) -> None:
-        """Note that a setting is as it was, or another's, once that holds for each of the run's changes of it.
-
-        A value that its owner sets from then on is not taken for the run's, should other steps have failed.
-        """
+        """Note that a setting is as it was, or its owner's, once that holds for each of the run's changes of it."""
         self.configs.remove(dict(change))
         broker, name = change["broker"], change["name"]
         if not any((other["broker"], other["name"]) == (broker, name) for other in self.configs):
@@ -116,10 +113,7 @@ class Manifest:
     """The notes of the run that writes. Each raises TargetError where it cannot be written."""
 
     def __init__(self, folder: Path, *, cluster_id: str, run_id: str, target: str = "") -> None:
-        """`target`: the target file and its servers, by which its next start knows it before it is connected.
-
-        Raises ConfigurationError when the folder is not this user's alone, or does not work; TargetError as its notes.
-        """
+        """`target`: file and servers, by which the next start knows it unconnected. Raises as :class:`Journal`."""
         self.cluster_id = cluster_id
         """Of the cluster that the run began on."""
         self.journal = Journal(folder, run_id, SUFFIX, {"run": run_id, "cluster": cluster_id, "target": target})
@@ -163,10 +157,7 @@ class Manifest:
         self._undone({"back again": str(broker)})
 
     def close(self) -> str:
-        """Remove the file, unless something has not been put back: the next start then sees to it.
-
-        Return a note for a person where it cannot be removed; empty where it can.
-        """
+        """Remove the file, unless something is to be put back; return a note for a person where that fails."""
         return self.journal.close(undone=self._outstanding == Outstanding())
 
     def _before(self, entry: Entry) -> None:
@@ -185,8 +176,7 @@ class Occupied(Exception):
 def occupy(folder: Path, cluster_id: str, *, beside: bool = False) -> TextIO:
     """Return an open file that says, as long as this process lives, that a run is on the cluster.
 
-    `beside`: others may be, each with a file of its own. Raises Occupied, and ConfigurationError when the folder does
-    not work.
+    `beside`: others may be, each with a file of its own. Raises Occupied and ConfigurationError.
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
     first = lock_of(folder, f"{name}.lock")

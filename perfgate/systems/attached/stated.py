@@ -29,10 +29,7 @@ class NotSetError(ConfigurationError):
 
 
 def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
-    """Return a client's setting: a Secret by its name, by a user in its URL, or where it is kept `elsewhere`.
-
-    That is in the environment or in a file of its own.
-    """
+    """Return a setting: a Secret by its name, by a user in its URL, or kept `elsewhere` (environment, another file)."""
     if SECRET_SETTINGS.fullmatch(name):
         return Secret(value)
     if user := USER_OF_A_URL.match(value):
@@ -71,10 +68,7 @@ def all_resolved(folder: Path, table: Mapping[str, object], where: str = "[clien
 
 
 def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
-    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to these.
-
-    Raises ConfigurationError, with `where` and the name.
-    """
+    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" }. Raises ConfigurationError, `where`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

@@ -102,10 +102,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     @abstractmethod
     def _connected(self) -> Admin:
-        """Return a client of brokers that answer, and learn which cluster they are (`_cluster_id`, `_brokers`).
-
-        Raises TargetError or ConfigurationError.
-        """
+        """Return a client of brokers that answer, and learn their cluster. Raises TargetError or ConfigurationError."""
 
     @abstractmethod
     def _refuse_others(self, admin: Admin) -> None:
@@ -169,10 +166,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why these brokers cannot run the scenario, or None when they can.
-
-        Before the brokers are known, by the target file and the run's options alone.
-        """
+        """Return why these brokers cannot run the scenario; before a start by the file and the run's options alone."""
         if reason := self._lacks_nodes(scenario):
             return reason
         if isinstance(scenario, FaultScenario) and (reason := self._no_fault(scenario)):
@@ -186,10 +180,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         return no_fault(scenario, self._of_file, self._brokers, allowed=allowed, blind=self._blind)
 
     def gone(self) -> str:
-        """Return how the brokers differ from those of the start, or that no answer came; empty where they do not.
-
-        New ones count too: the scenarios were not all measured on the same cluster.
-        """
+        """Return how the brokers differ from those of the start, new ones too, or that none answered; empty: same."""
 
         def same() -> None:
             if (now := self._there()) != before:
@@ -237,10 +228,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             )
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Connect, remove the leftovers of killed runs, and refuse a cluster that is not well.
-
-        Raises ConfigurationError with cause and remedy.
-        """
+        """Connect, undo what killed runs have left, refuse a cluster that is not well. Raises ConfigurationError."""
         forms = {self._plain(spec) for spec in specs}
         if len(forms) > 1 or any(form != ClusterSpec(system=form.system, version=form.version) for form in forms):
             raise ConfigurationError(
@@ -253,11 +241,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             raise ConfigurationError(f"{self._of_file.name}: {error}") from error
 
     def looks(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        """Yield what a start asks of the brokers, by name, for a person: nothing is created or changed there.
-
-        Each question returns its answer, after those before it; raises ConfigurationError or TargetError with the
-        remedy.
-        """
+        """Yield what a start asks of the brokers, by name; a question changes nothing, and raises as a start does."""
         admins: list[Admin] = []
 
         def log_in() -> str:
@@ -270,11 +254,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         yield "topics", lambda: self._may_make_topics(admins[0])
 
     def clean_up(self, run_id: str = "") -> tuple[str, ...]:
-        """Put back what ended runs have left here, of all or of that named; return what cannot be.
-
-        Leftovers of another host's run are put back when that run is named, or `others_ended`. Raises
-        ConfigurationError.
-        """
+        """Put back what ended runs left here, of other hosts if named or `others_ended`; return what cannot be."""
         try:
             admin = self._reached(run_id)
             self._enter(admin)
@@ -345,10 +325,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             self._occupied = occupy(self._manifests, self._cluster_id, beside=True)
 
     def _enter_clean(self, admin: Admin) -> Mapping[str, int]:
-        """Put back what killed runs have left here; return the brokers that were brought back: ids by address.
-
-        Raises TargetError where something could not be.
-        """
+        """Put back what killed runs left, or raise TargetError; return the brokers brought back, ids by address."""
         self._enter(admin)
         noted = list(leftovers(self._manifests, self._cluster_id))
         ended = [leftover for leftover in noted if leftover.has_ended or self._others_ended]

@@ -63,13 +63,7 @@ FAULTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Limits of a run, replicas counted: bytes in all, bytes/s, how long; and when it stops at once.
-
-    `read_bytes_per_s`: of its consumers. `partitions`: of all topics of a round, as `topics` counts.
-    `under_replicated`: partitions anywhere in the cluster. `error_rate`: share of failed sends. `transactions`: whether
-    it may write in transactions, whose ids the brokers keep for days. `time_outs`: whether scenarios may run that offer
-    more than the brokers take.
-    """
+    """Limits of a run, replicas counted: bytes in all, bytes/s, how long; and when it stops at once."""
 
     total_bytes: float
     bytes_per_s: float
@@ -85,10 +79,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Described(ABC):
-    """Real brokers as their file describes them. `client`: settings of their clients, secrets among them.
-
-    `bootstrap`: where a client begins, as the system's clients take it.
-    """
+    """Real brokers as their file describes them. `bootstrap`: where a client with the settings `client` begins."""
 
     system: ClassVar[System]
     name: str
@@ -156,10 +147,7 @@ class Described(ABC):
         """Return the target as load hosts need it, where not all are this machine. Raises ConfigurationError."""
 
     def for_load_hosts(self, file: HostsFile) -> Self:
-        """Return the target as the hosts of a file need it. Raises ConfigurationError.
-
-        Clients in a real other zone use the same servers as the others.
-        """
+        """Return the target as a file's hosts need it: a real other zone has the same servers. Raises as it is read."""
         target = self if file.here else self._for_others(file)
         return replace(target, cross_zone_bootstrap=target.bootstrap) if file.zones.real else target
 

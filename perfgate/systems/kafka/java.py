@@ -145,10 +145,7 @@ def with_version_of_build(scenario: Scenario) -> Scenario:
 
 
 def jars_of(cluster: ClusterSpec) -> Jars:
-    """Return the class path of these brokers: of their own build, or of their version. Raises ConfigurationError.
-
-    Of an image of unknown version: the suite's default version.
-    """
+    """Return the class path of these brokers' build or version (unknown: the default). Raises ConfigurationError."""
     if cluster.home:
         return jars_of_build(cluster.home)
     known = cluster.version != UNKNOWN_VERSION

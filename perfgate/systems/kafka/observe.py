@@ -51,7 +51,7 @@ class MetadataWatch(AskingWatch):
 def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:
     """Return the changes that concern the topic, in order, from the output of Kafka's dump tool.
 
-    `clock_s`: the monotonic clock less the time since 1970. Types and fields are those of Kafka's metadata records.
+    `clock_s`: the monotonic clock less the time since 1970.
     """
     ids = {data["topicId"] for _, kind, data in _records(dump) if kind == "TOPIC_RECORD" and data["name"] == topic}
     logged = [

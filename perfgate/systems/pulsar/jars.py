@@ -39,10 +39,7 @@ def known_versions(lists: Path = LISTS) -> list[str]:
 
 
 def kept_digests(version: str, lists: Path = LISTS) -> Mapping[str, str]:
-    """SHA-256 of every jar of this Pulsar by its coordinates (group:artifact[:classifier]:version).
-
-    Raises ConfigurationError for a version without a list.
-    """
+    """SHA-256 of every jar by group:artifact[:classifier]:version. Raises ConfigurationError without a list."""
     path = lists / f"pulsar-{version}{SUFFIX}"
     if version not in (known := known_versions(lists)):
         raise ConfigurationError(
@@ -53,10 +50,9 @@ def kept_digests(version: str, lists: Path = LISTS) -> Mapping[str, str]:
 
 
 def pulsar_jars(version: str, lists: Path = LISTS) -> Jars:
-    """Pulsar `version` from the local repository (~/.m2), where missing jars are fetched first.
+    """Pulsar `version` from the local repository (~/.m2), where missing jars are fetched first; all are checked.
 
-    Every jar is checked against the version's list, of the folder `lists`, at every call. Raises ConfigurationError for
-    an unknown version, and for a jar that cannot be fetched, or is not the tested jar.
+    Raises ConfigurationError for an unknown version, and for a jar that cannot be fetched, or is not the tested jar.
     """
     expected = kept_digests(version, lists)
     try:
@@ -79,10 +75,7 @@ def pulsar_jars(version: str, lists: Path = LISTS) -> Jars:
 
 
 def tool_version(version: str) -> str:
-    """The Pulsar whose pulsar-perf is used: this one, or the default one where its list has no tool.
-
-    A client of 4.0 speaks with every later broker.
-    """
+    """The Pulsar whose pulsar-perf is used: clients of the default one speak with brokers without a tool of theirs."""
     known = version in known_versions() and any(TOOL in name for name in kept_digests(version))
     return version if known else DEFAULT_PULSAR_VERSION
 

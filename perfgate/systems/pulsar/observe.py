@@ -44,10 +44,8 @@ class OwnerWatch(AskingWatch):
         every_s: float = ASK_EVERY_S,
         ensembles_every_s: float = ENSEMBLES_EVERY_S,
     ) -> None:
-        """`brokers`, `bookies`: ids by host:port of their addresses; `there`: ids of other nodes that answer now.
-
-        `every_s`: the pause between two questions; `ensembles_every_s`: how often ensembles are asked for. `admin`
-        should give up on a broker that does not answer after ANSWER_WITHIN_S.
+        """`brokers`, `bookies`: ids by host:port; `there`: ids of other nodes that answer now; `admin`: waits for
+        ANSWER_WITHIN_S; `every_s`, `ensembles_every_s`: pauses between two questions.
         """
         super().__init__(topic, every_s=every_s)
         self._admin, self._there = admin, there

@@ -27,10 +27,7 @@ MOST = "maxMessageSize"
 
 
 def checked(path: str, value: object, written: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
-    """A change of a setting. Raises ConfigurationError, naming the legal values.
-
-    `written`: the text as a person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
-    """
+    """A change of a setting, as `written` (else by `--set`). Raises ConfigurationError, naming the legal values."""
     written = written or f"--set {path}={value}"
     try:
         read = read_value(path, value, "pulsar")

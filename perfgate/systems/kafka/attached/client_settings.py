@@ -45,7 +45,7 @@ def refuse_unknown_settings(client: Mapping[str, str]) -> None:
 def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
     """Raise ConfigurationError where these settings together make no client, without a secret's value.
 
-    A client with tokens is not made here: it would ask the network for the first at once. Of AWS_MSK_IAM a token is.
+    With OAUTHBEARER none is made: it would ask for its first token. Of AWS_MSK_IAM a token is.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -98,10 +98,7 @@ def _refusal(name: str, value: str) -> str:
 
 
 def inlined(client: Settings, path: Path) -> Settings:
-    """Return the settings with the text of their files: a load host has none of this machine's files.
-
-    `path`: the target file. Raises ConfigurationError for a file that cannot be read, or that no setting can hold.
-    """
+    """Return the settings with the text of their files, which load hosts lack. Raises ConfigurationError by `path`."""
     settings: dict[str, str] = {}
     for name, value in client:
         if name in NAMES_A_FILE:

@@ -45,10 +45,7 @@ class ExternalCluster(AttachedCluster):
         note: Callable[[str], None] = print,
         lacking: tuple[int, int] = (0, 0),
     ) -> None:
-        """See :class:`AttachedCluster`; `brokers`: advertised addresses, by id.
-
-        `lacking`: what the start was let go on with (:func:`lacking`), and so is the run, as long as it is no more.
-        """
+        """See :class:`AttachedCluster`; `brokers`: advertised addresses; `lacking`: what a start was let go on with."""
         super().__init__(spec, described, manifest, brokers=brokers, meter=meter, ends_at=ends_at, note=note)
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
@@ -67,10 +64,7 @@ class ExternalCluster(AttachedCluster):
         return super()._unwell_before_a_fault() or unwell(self._admin, cluster_id=self._manifest.cluster_id)
 
     def _require_same(self, admin: AdminClient) -> None:
-        """Stop the run when this client's brokers are another cluster's. Raises TargetError.
-
-        The names of the servers may lead elsewhere while a run lasts; no answer is no difference.
-        """
+        """Stop the run when this client's brokers are another cluster's: names of servers may come to lead there."""
         try:
             require_same(cluster_id_of(admin), self._manifest.cluster_id)
         except OtherClusterError as error:
@@ -90,10 +84,10 @@ class ExternalCluster(AttachedCluster):
         return self._topics
 
     def apply_settings(self) -> None:
-        """Set the spec's broker settings, dynamically, having noted what they were, and wait until brokers report them.
+        """Set the spec's broker settings, having noted what they were, and wait until brokers report them.
 
-        Raises ConfigurationError, before any is set, for a setting that the brokers do not know: they would take it and
-        report no value, so that it could not be put back. Also for a setting that takes effect at a start only.
+        Raises ConfigurationError, before any is set, for those that brokers do not know, which could not be put back,
+        and for those that take effect at a start only.
         """
         if not self.spec.config:
             return
@@ -151,10 +145,7 @@ class ExternalCluster(AttachedCluster):
 
 
 def metadata_of(admin: AdminClient, timeout_s: float = REQUEST_TIMEOUT_S, cluster_id: str = "") -> ClusterMetadata:
-    """The metadata of all topics; `cluster_id`: the cluster that it is to be, where that is known.
-
-    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another cluster's.
-    """
+    """The metadata of all topics. Raises TargetError without an answer, OtherClusterError unless of `cluster_id`."""
     try:
         metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
@@ -180,10 +171,7 @@ def unwell(
     timeout_s: float = REQUEST_TIMEOUT_S,
     cluster_id: str = "",
 ) -> str:
-    """The problem of the cluster's partitions; empty when it lacks no more of them than `allowed`.
-
-    `allowed`, `excused`: see :func:`lacking`; the others, and what it raises: see :func:`metadata_of`.
-    """
+    """The problem of the cluster's partitions; empty when it lacks no more than `allowed`. Raises as `metadata_of`."""
     metadata = metadata_of(admin, timeout_s, cluster_id)
     offline, behind = lacking(metadata, excused)
     of_all = f"of {sum(len(topic.partitions) for topic in metadata.topics.values())} partitions are"
@@ -207,9 +195,9 @@ class JournaledTopics(Topics):
         """How many topics there are of each name."""
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Create the topics with a retention of an hour. Raises TopicRefusedError, also when a topic exists already.
+        """Create the topics with a retention of an hour. Raises TopicRefusedError, also for one that exists.
 
-        Raises TargetError where a topic cannot be noted, and where other brokers than the run's would be asked.
+        Raises TargetError where one cannot be noted, and where other brokers than the run's would be asked.
         """
         retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
         self._require(self._admin)
@@ -227,10 +215,7 @@ class JournaledTopics(Topics):
             self._manifest.made(topic, id_)
 
     def _ids(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the id of each new topic: by its name alone the next start would leave a topic with records.
-
-        Raises TargetError.
-        """
+        """Return the id of each new topic: by its name the next start would leave its records. Raises TargetError."""
         ids: dict[str, str] = {}
 
         def ask() -> None:

@@ -34,10 +34,7 @@ KEYS = Keys(
 
 
 def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient, list[str]]:
-    """Return an admin client that has spoken with the brokers, and what is wrong with some of the servers.
-
-    Raises ConfigurationError, with cause and remedy, when no server can be used.
-    """
+    """Return a client that has spoken with brokers, and the other servers' problems. Raises ConfigurationError."""
     servers = bootstrap.split(",")
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
         results = pool.map(lambda server: problem_of(server, partial(_context, settings), KEYS), servers)

@@ -168,10 +168,9 @@ class KafkaCleaner(Cleaner[AdminClient]):
         return cluster_id_at(address, self._of_file.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
-        """Remove quotas, put settings back, the newest change first, and delete topics.
+        """Remove quotas, put settings back, the newest change first, delete topics known by id, or by name and content.
 
-        Topics are those known by id, or by name and content. A setting that another client has changed since is theirs;
-        that of a broker that is no more is dropped.
+        A setting that another client has changed since is theirs; that of a broker that is no more is dropped.
         """
         left = []
         for client_id in sorted(leftover.quotas):
@@ -221,7 +220,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
 def _is_no_more(admin: AdminClient, broker: int) -> bool:
     """Whether the cluster has lost this broker for good: it is not there, and no topic has a replica on it.
 
-    One that is only down still has. Where not all topics can be seen it is not known.
+    Where not all topics can be seen it is not known.
     """
     try:
         cluster = admin.list_topics(timeout=REQUEST_TIMEOUT_S)

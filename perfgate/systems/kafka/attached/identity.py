@@ -48,9 +48,9 @@ def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
 
 
 def servers_that_report(described: DescribedTarget, cluster_id: str, note: Callable[[str], None]) -> DescribedTarget:
-    """Return the target with only those servers that report this cluster.
+    """Return the target with the servers that report this cluster: others may come to lead to another one.
 
-    The name of a silent server may lead to another cluster later. Raises ConfigurationError when all are silent.
+    Raises ConfigurationError when all are silent.
     """
     ids = _ids(described, described.bootstrap)
     if not (reporting := [server for server, id_ in ids.items() if id_ == cluster_id]):

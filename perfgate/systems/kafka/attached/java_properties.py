@@ -83,11 +83,9 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
-    """Return the properties in librdkafka's settings.
+    """Return the properties in librdkafka's settings, those of stores as `convert` returns them.
 
-    `convert` takes the store settings (location, password, type of trust store and key store, and the key's password)
-    and returns librdkafka's. Raises ConfigurationError naming the property that cannot be translated, never with a
-    value.
+    Raises ConfigurationError naming the property that cannot be translated, never with a value.
     """
     settings: dict[str, str] = {}
     stores: dict[str, str] = {}

@@ -68,10 +68,7 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
-    """The limit that the scenario would exceed, or what else it asks of the brokers; None when it keeps all.
-
-    The rate of a capped load and of a ramp is lowered to the limits instead.
-    """
+    """The limit that the scenario would exceed, or what else it asks of the brokers; None when it keeps all."""
     if reason := another_kind(scenario):
         return reason
     if scenario.consumers and scenario.consumers.membership == "share":

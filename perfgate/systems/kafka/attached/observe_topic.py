@@ -50,10 +50,7 @@ Offsets = Mapping[int, int]
 
 
 def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:
-    """Observe the topic. Takes RATE_OVER_S and up to SAMPLE_S.
-
-    Raises ConfigurationError with the cause: no such topic, no permission, an empty topic, brokers out of reach.
-    """
+    """Observe the topic for RATE_OVER_S and up to SAMPLE_S. Raises ConfigurationError where it cannot."""
     admin, _ = reachable(described.bootstrap, dict(described.client))
     try:
         reply = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)

@@ -44,19 +44,14 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         compared: bool = False,
         jars: Callable[[ClusterSpec], Jars] = jars_of,
     ) -> None:
-        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against each other, not scenarios. `jars`
-        returns those of a cluster's version or build, verified.
-        """
+        """`cross_zone`: put Toxiproxy up; `compared`: clusters are judged against each other; `jars` of a cluster."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
         """Whether brokers start with Java's cache of earlier ones."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the folder for temporary files has too little room.
-
-        Brokers' data of a run that was killed with its guard is deleted before: it may fill that folder.
-        """
+        """Raise ConfigurationError for too little room for temporary files, once data of killed runs is deleted."""
         delete_left_over(DATA)
         check_disk(at_a_time, Path(tempfile.gettempdir()))
 

@@ -98,8 +98,8 @@ class ProcessFaults(KafkaFaults):
         tools: Mapping[str, str],
         log_dirs: Sequence[Path],
     ) -> None:
-        """`spawn` starts a node again; `proxies` of each broker, when its links can be severed; `log_dirs`: the folders
-        of all brokers' partitions; `tools`: java, classpath and bootstrap for Kafka's tools.
+        """`spawn` starts a node again; `proxies` of each broker, where links can be severed; `tools`: variables of
+        scripts; `log_dirs`: folders of all brokers' partitions.
         """
         super().__init__(
             {
@@ -148,8 +148,7 @@ class ProcessFaults(KafkaFaults):
 def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
     """Return the leader that all controllers name which know any: `states` has their files QUORUM_STATE.
 
-    The file of an absent controller is old, and an absent leader may not be replaced yet. Raises TargetError when they
-    do not agree, or none knows a leader.
+    Those of `absent` ones are old. Raises TargetError when they do not agree, or none knows a leader.
     """
     leaders = {leader for node, text in states.items() if node not in absent and (leader := _leader(text)) >= 0}
     leaders -= {*absent}

@@ -91,10 +91,7 @@ def start_prometheus(
 
 
 def wait_for_prometheus(url: str, agents: int, check: Callable[[], None], evidence: str) -> str:
-    """Return the URL once the Prometheus there has scraped this many exporters, which it begins 5 s after its start.
-
-    Raises TargetError with `evidence`, the place of its log.
-    """
+    """Return the URL once the Prometheus there has scraped this many exporters. Raises TargetError with `evidence`."""
 
     def scraped() -> str:
         result = ask_here(f"{url}/api/v1/query?query=sum(up)", timeout_s=1).json()["data"]["result"]

@@ -48,7 +48,7 @@ NOT_MONITORED = Monitoring()
 def listener_ports(spec: ClusterSpec, monitoring: Monitoring, free: Iterator[int]) -> dict[str, dict[int, int]]:
     """Return a port for every listener of every broker, by broker id: fixed, so that a restarted broker keeps them.
 
-    A Prometheus that was there before must know where the exporters listen: from AGENT_FIRST_PORT on.
+    A Prometheus that was there before scrapes exporters from AGENT_FIRST_PORT on.
     """
     ports = {name: {broker: next(free) for broker in broker_ids(spec)} for name in LISTENERS}
     if monitoring.url:
@@ -82,10 +82,7 @@ class OwnCluster(StartedCluster):
         return dict.fromkeys(self._ids, HOST)
 
     def bootstrap(self, link: Link) -> str:
-        """Return the listeners' addresses; on a link across zones, those of the proxies, which then add its delay.
-
-        They emulate a single link at a time: the last that was asked for.
-        """
+        """Return the listeners' addresses; across zones the proxies', which emulate the last link asked for."""
         if not link.crosses_zones:
             return self._addresses("SAMEZONE")
         if self.proxy:

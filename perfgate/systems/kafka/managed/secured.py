@@ -41,10 +41,7 @@ class Secured:
     """Keys of a cluster, and the settings of brokers and clients with them."""
 
     def __init__(self, security: str, *, java: Path, folder: Path) -> None:
-        """`security`: one of PROTOCOLS; `java`: whose keytool is used; `folder`: the cluster's own, which ends with it.
-
-        Raises TargetError when no certificate can be made.
-        """
+        """`security`: one of PROTOCOLS; `java`: whose keytool is used; `folder`: the cluster's. Raises TargetError."""
         self._protocol, self._scram = PROTOCOLS[security], security == "sasl-tls"
         self._password, self.store, self._authority = secrets.token_hex(16), folder / "keys.p12", folder / "keys.pem"
         make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=kafka-perf-gate", "-validity", "30"]
@@ -57,10 +54,7 @@ class Secured:
                 raise TargetError(f"keytool made no certificate: {output[-LAST_WORDS:].strip()}")
 
     def broker_settings(self, protocols: str, store: str = "") -> dict[str, str]:
-        """Return the settings that secure a broker's listeners; `protocols`: its listener.security.protocol.map.
-
-        `store`: where the broker finds the key store, if not at `self.store`.
-        """
+        """Return a broker's settings, with its map of `protocols`; `store`: its key store, if not `self.store`."""
         secured = {f"{name}:PLAINTEXT": f"{name}:{self._protocol}" for name in FOR_CLIENTS}
         values = {
             "listener.security.protocol.map": ",".join(secured.get(name, name) for name in protocols.split(",")),
@@ -82,8 +76,7 @@ class Secured:
     def format_options(self) -> list[str]:
         """Options that format a node's log folder with the user in it.
 
-        Other users of this machine can read a command line: the password opens this cluster, on loopback, and ends with
-        it.
+        Users of this machine can read them: the password opens this cluster alone, on loopback.
         """
         return ["--add-scram", f"{MECHANISM}=[name={USER},password={self._password}]"] if self._scram else []
 
@@ -101,11 +94,7 @@ class ContainerKeys:
     """Keys of a cluster of containers: made on this machine, mounted into each broker, gone with the cluster."""
 
     def __init__(self, security: str) -> None:
-        """Raises TargetError when no certificate can be made.
-
-        The folder is this user's alone, and goes with the run however it ends; the file in it is mounted by itself, for
-        the image's own user to read.
-        """
+        """Raises TargetError without a certificate. The folder is this user's alone, and goes with the run."""
         self._guard = Guard()
         try:
             folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))
@@ -117,18 +106,12 @@ class ContainerKeys:
             raise
 
     def given_to(self, container: DockerContainer, protocols: str) -> Mapping[str, str]:
-        """Mount the key store into a broker's container, and return the settings that its listeners need.
-
-        `protocols`: its listener.security.protocol.map.
-        """
+        """Mount the key store into a broker's container; return its listeners' settings, by its map of `protocols`."""
         container.with_volume_mapping(str(self.secured.store), INSIDE, "ro")
         return self.secured.broker_settings(protocols, INSIDE)
 
     def lacking_user(self, tools: KafkaTools) -> str:
-        """Register the clients' user, if any; return why the brokers did not take it.
-
-        The image formats log folders without any.
-        """
+        """Register the clients' user, if any, whom images do not format; return why the brokers did not take it."""
         try:
             if credential := self.secured.credential():
                 tools.add_user(USER, credential)

@@ -28,10 +28,7 @@ def is_tiered(spec: ClusterSpec) -> bool:
 
 @functools.cache
 def tiered_jar(version: str) -> Path:
-    """Return the jar with the remote tier of this Kafka, fetched once, as its repository publishes it.
-
-    The checksum that is published is kept beside it, so that no later run asks for it. Raises ConfigurationError.
-    """
+    """Return the jar with the remote tier of this Kafka, fetched and checked once. Raises ConfigurationError."""
     group, artifact, classifier = "org.apache.kafka", "kafka-storage", "test"
     try:
         with repository() as url:
@@ -74,10 +71,7 @@ def tiered_settings(spec: ClusterSpec, folder: Path, jar: Path) -> dict[str, str
 
 
 def local_share(topic: str, replicas: int, logs: Iterable[Path], tier: Path) -> float:
-    """Return the bytes of a topic in each replica's own logs over those in the remote tier; infinity: nothing is there.
-
-    `logs`: folders of all brokers' partitions; `replicas` of each partition hold the same.
-    """
+    """Return the bytes of a topic in each replica's `logs` over those in the remote `tier`; infinity: none there."""
     own = _bytes_of(path for folder in logs for path in folder.glob(f"{topic}-*/*.log"))
     remote = _bytes_of(path for path in tier.rglob("*.log") if f"/{topic}-" in str(path))
     return own / replicas / remote if remote else float("inf")

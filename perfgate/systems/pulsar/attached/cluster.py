@@ -65,10 +65,7 @@ class AttachedPulsar(AttachedCluster):
         self.role_of = role_of
 
     def apply_settings(self) -> None:
-        """Create the run's namespace, and set the spec's broker settings, having noted their values before.
-
-        Raises ConfigurationError for a setting that the brokers do not know, or take at their start only.
-        """
+        """Create the run's namespace, and set the spec's broker settings, having noted their values before."""
         self._namespace.make()
         if self.spec.config:
             self.live_settings().change(self.spec.config)

@@ -54,10 +54,7 @@ class PulsarCleaner(Cleaner[Admin]):
         return super().put_back(admin, [leftover for leftover in leftovers if self._may_be_here(admin, leftover)])
 
     def _may_be_here(self, admin: Admin, leftover: Leftover) -> bool:
-        """Whether the run may have been on this cluster: others may have its name, and its metadata's address too.
-
-        A run by another file, or other servers, was where its namespace is.
-        """
+        """Whether the run may have been on this cluster: others may have its name, and its metadata's address too."""
         if leftover.target in ("", self._described.identity) or not leftover.topics:
             return True
         try:
@@ -72,10 +69,7 @@ class PulsarCleaner(Cleaner[Admin]):
         return False
 
     def _answers(self, address: str, cluster_id: str) -> bool:
-        """Whether the broker at an address (host:port of its web service) is of this cluster, and says it is ready.
-
-        A broker with another port for TLS is asked once the cluster lists it again.
-        """
+        """Whether the broker at an address is of this cluster, and ready; by its port for TLS once it is listed."""
         scheme = self._described.admin_urls[0].partition("://")[0]
         if answers(f"{scheme}://{address}", self._described, cluster_id):
             return True
@@ -87,10 +81,7 @@ class PulsarCleaner(Cleaner[Admin]):
         return bool(url) and answers(url, self._described, cluster_id)
 
     def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:
-        """Put settings back, the last change first, and remove namespaces that have the run's mark.
-
-        A setting that another client has changed since is left alone.
-        """
+        """Put settings back, the last first, unless others changed them since; remove the run's own namespaces."""
         failures = []
         try:
             brokers = list(nodes_of(admin, self._described).urls.values()) if leftover.configs else []

@@ -97,10 +97,7 @@ def lacks_permission(scenario: Scenario, described: DescribedPulsar, *, broker_c
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
-    """The limit that the scenario would exceed, or the other reason against it; None when there is none.
-
-    The rate of a capped load and of a ramp is lowered to the limits instead.
-    """
+    """The limit that the scenario would exceed, or the other reason against it; None when there is none."""
     if reason := another_kind(scenario):
         return reason
     topic = dict(scenario.topic.config)

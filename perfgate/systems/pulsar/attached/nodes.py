@@ -137,10 +137,7 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
 
 
 def unwell(admin: Admin, nodes: Nodes, excused: Collection[int] = ()) -> str:
-    """The brokers' problem; empty where all brokers of the start, but for those `excused`, take part.
-
-    Raises TargetError without an answer. For a role that is no superuser: whether any broker is ready.
-    """
+    """The brokers' problem; empty: all of the start but those `excused` take part. Raises TargetError: no answer."""
     if not nodes.brokers:
         if admin.is_ready():
             return ""
@@ -178,10 +175,7 @@ def listed(nodes: Nodes, numbers: Collection[int]) -> str:
 
 
 def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> None:
-    """Raise ConfigurationError when the file names another cluster, or has an address of another.
-
-    Addresses that do not answer are skipped. Here names are compared, before any change; later, a mark of the run.
-    """
+    """Raise ConfigurationError when the file names another cluster, or has an address of another, which answers."""
     if described.cluster_id and nodes.name != described.cluster_id:
         raise ConfigurationError(
             f"{described.path}: cluster is {described.cluster_id}, and these brokers are of cluster {nodes.name}: "
@@ -200,10 +194,7 @@ def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> Non
 
 
 def refuse_another_number(described: DescribedPulsar, nodes: Nodes) -> None:
-    """Raise ConfigurationError when the file states another number of brokers than there are, or more bookies.
-
-    Bookies that left for good may still be listed.
-    """
+    """Raise ConfigurationError unless there are as many brokers as stated, and at least as many bookies."""
     for kind, stated, there, wrong in (
         ("brokers", described.brokers, len(nodes.brokers), described.brokers != len(nodes.brokers)),
         ("bookies", described.bookies, len(nodes.bookies), described.bookies > len(nodes.bookies)),

@@ -53,18 +53,12 @@ class OwnNamespace:
         self._answered = True
 
     def require_same(self, admin: Admin | None = None) -> None:
-        """Raise OtherClusterError where the brokers answer that they do not have it.
-
-        During a run the servers' names may come to lead to other servers. `admin`: one that waits for another time.
-        """
+        """Raise OtherClusterError where the brokers that `admin` asks answer that they do not have it."""
         if self._requested and (difference := not_the_same(admin or self._admin, self.name, self.id)):
             raise OtherClusterError(difference)
 
     def remove(self) -> None:
-        """Delete it with all its topics, if it exists. Raises TargetError.
-
-        After a request without an answer it may not exist.
-        """
+        """Delete it with all its topics; without an answer to the request it may not exist. Raises TargetError."""
         if self._requested and (self._answered or self._admin.properties(self.name) is not None):
             self.require_same()
             remove(self._admin, self.name)

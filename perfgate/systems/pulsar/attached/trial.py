@@ -60,18 +60,12 @@ class Trials:
         return self._refusals[topic]
 
     def lacking_bookies(self, number: int) -> str:
-        """A message that fewer than this number of bookies take entries; empty where enough do, or it is 0.
-
-        Brokers list bookies that are away among the others: only a ledger that gets no such ensemble shows them.
-        """
+        """A message where fewer bookies take entries: lists have those that are away; a ledger over all shows them."""
         refused = self._tried("bookies", replace(PLAIN, config=((ENSEMBLE, str(number)),))) if number else None
         return TOO_FEW.format(number) if refused and refused.code == NOT_ENOUGH_BOOKIES else ""
 
     def check_permissions(self) -> None:
-        """Try each action of a run. Raises ConfigurationError with the action that the role may not do, and the remedy.
-
-        Also where an address of the file leads to another cluster: it lacks the namespace that was created.
-        """
+        """Try each action of a run. Raises ConfigurationError for what the role may not do, and for another cluster."""
         with self._namespace() as namespace:
             name = namespace.name
             self._try_admin(namespace)

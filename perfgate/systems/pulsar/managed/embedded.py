@@ -49,9 +49,7 @@ class EmbeddedCluster(OwnCluster):
     def __init__(
         self, spec: ClusterSpec, *, java: Path, jars: Jars, logs: Path, cross_zone: bool, warm_start: bool
     ) -> None:
-        """`cross_zone`: put proxies in front of the brokers, for clients of another zone. `warm_start`: use, or record,
-        Java's caches of such nodes.
-        """
+        """`cross_zone`: put proxies in front of the brokers; `warm_start`: use, or record, Java's caches."""
         super().__init__(spec, logs, cross_zone=cross_zone)
         self._java, self._jars, self._release = java, jars, java_release(java)
         # A run's own options make another JVM, whose cache would be recorded once and never used.
@@ -159,19 +157,16 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         compared: bool = False,
         jars: Callable[[str], Jars] = pulsar_jars,
     ) -> None:
-        """`cross_zone` installs Toxiproxy. `compared`: clusters are compared with each other, not scenarios. `jars`
-        returns those of a version, verified.
-        """
+        """`cross_zone`: install Toxiproxy; `compared`: clusters are judged against each other; `jars` of a version."""
         super().__init__(log_folder=log_folder, say=say)
         self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
         """Whether nodes start with Java's caches of earlier ones."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the folder for temporary files has too little room.
+        """Raise ConfigurationError when the folder for temporary files has too little room, without killed runs' data.
 
-        A bookie writes each entry twice, into its journal and its ledgers. Data of a run that was killed with its guard
-        may fill that folder: it is deleted first.
+        A bookie writes each entry twice, into its journal and its ledgers.
         """
         delete_left_over(DATA)
         check_disk(2 * at_a_time, Path(tempfile.gettempdir()))

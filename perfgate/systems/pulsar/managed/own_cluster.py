@@ -54,10 +54,7 @@ ANSWER_WITHIN_S, ASK_HEALTH_EVERY_S = 2.0, 1.0
 
 
 class PulsarFaults(NodeFaults):
-    """Faults of the nodes: 1, 2, ... are brokers, 11, 12, ... bookies, 21 the metadata store.
-
-    See :class:`perfgate.model.target.Faults`; of much in it Pulsar has no counterpart.
-    """
+    """Faults of brokers (1, 2, ...), bookies (11, ...), the metadata store (21); see `perfgate.model.target.Faults`."""
 
     active_controller = unable("Pulsar has no controller")
     move_replicas = unable("Pulsar moves no replicas: an entry stays on the bookies that it was written to")
@@ -152,10 +149,7 @@ class OwnCluster(StartedCluster):
         return Admin([f"http://{url}" for url in urls.values()], reached=reached)
 
     def bootstrap(self, link: Link) -> str:
-        """The service URL; on a link across zones that of the proxies, which then add its delay.
-
-        They emulate a single link, the last that was asked for.
-        """
+        """The service URL; across zones that of the proxies, which emulate the last link that was asked for."""
         if not link.crosses_zones:
             return self._service_url(self._ports, self.same_zone)
         if self.proxy:
@@ -342,10 +336,7 @@ class StartedTarget(OwnTarget[Started]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """The reason against a scenario that severs links, or whose topic needs more bookies than there are.
-
-        A topic that is to be refused needs just that.
-        """
+        """The reason against a scenario that severs links, or needs more bookies than there are to be made."""
         topic, bookies = scenario.topic, scenario.cluster.bookies
         if topic.ensemble > bookies and not scenario.refusal:
             return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
