@@ -61,10 +61,7 @@ def poll_until(
 
 
 def wait_while_it_progresses(
-    missing: Callable[[], str],
-    *,
-    logged: Callable[[], Hashable],
-    check: Callable[[], None],
+    missing: Callable[[], str], *, logged: Callable[[], Hashable], check: Callable[[], None]
 ) -> None:
     """Wait until `missing`, which describes what is missing, returns an empty text.
 

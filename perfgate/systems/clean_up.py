@@ -33,11 +33,7 @@ def command(file: Path, run: str, others: bool) -> int:
     try:
         leave_no_core_dump()
         target = attached(
-            load_described(file),
-            say,
-            run_id="clean-up",
-            manifests=state_dir() / "manifests",
-            others_ended=others,
+            load_described(file), say, run_id="clean-up", manifests=state_dir() / "manifests", others_ended=others
         )
         left = target.clean_up(run)
     except ConfigurationError as error:

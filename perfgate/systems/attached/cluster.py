@@ -78,7 +78,7 @@ class AttachedCluster(ABC):
         """`brokers`: addresses (host:port) by id; `ends_at`: when the file's minutes are over (monotonic clock, s)."""
         self._report = note
         self.spec = spec
-        self._of_file = described
+        self._described = described
         self.file = described.path
         self.dedicated, self.prefix = described.dedicated, described.prefix
         self.most_failed = described.limits.error_rate
@@ -170,10 +170,10 @@ class AttachedCluster(ABC):
         return left
 
     def bootstrap(self, link: Link) -> str:
-        return self._of_file.cross_zone_bootstrap if link.crosses_zones else self._of_file.bootstrap
+        return self._described.cross_zone_bootstrap if link.crosses_zones else self._described.bootstrap
 
     def client_settings(self) -> Settings:
-        return self._of_file.client
+        return self._described.client
 
     def check(self) -> None:
         """Raise TargetError for a cluster less well than the file allows, another cluster, and when the time is up.
@@ -182,7 +182,7 @@ class AttachedCluster(ABC):
         """
         begin = time.monotonic()
         if begin > self._ends_at:
-            self.meter.stop(time_is_up(self._of_file.limits.most_s), by_limit=True)
+            self.meter.stop(time_is_up(self._described.limits.most_s), by_limit=True)
         if away := self.faults.away:
             self._excused |= away
             self._catching_up_until = begin + BACK_S

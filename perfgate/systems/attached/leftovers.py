@@ -20,7 +20,7 @@ class Cleaner(ABC, Generic[Admin]):
     """Undoes the noted changes of ended runs, by the file's commands; holds each run's notes meanwhile."""
 
     def __init__(self, described: Described, note: Callable[[str], None]) -> None:
-        self._of_file, self._note = described, note
+        self._described, self._note = described, note
 
     @abstractmethod
     def _answers(self, address: str, cluster_id: str) -> bool:
@@ -60,7 +60,7 @@ class Cleaner(ABC, Generic[Admin]):
                 f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
                 f"{back}, then watching whether it stays"
             )
-            if words := self._of_file.faults.bring_back(back, broker, address, run=True, ended=taken, seen=seen):
+            if words := self._described.faults.bring_back(back, broker, address, run=True, ended=taken, seen=seen):
                 left.append(f"{words}; {_by_hand(leftover)}")
                 continue
             leftover.came_back(broker)

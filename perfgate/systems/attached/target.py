@@ -77,7 +77,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         note: Callable[[str], None],
         **permitted: Unpack[Permitted],
     ) -> None:
-        self._of_file = described
+        self._described = described
         self.dedicated = described.dedicated
         self._note = note
         self._run_id, self._manifests = permitted["run_id"], permitted["manifests"]
@@ -157,12 +157,12 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Facts about such a cluster that are known before it starts."""
         return {
             "kind": self.kind,
-            "name": self._of_file.name,
+            "name": self._described.name,
             **self._facts(),
             "cluster_id": self._cluster_id,
-            "connection_digest": self._of_file.connection_digest,
+            "connection_digest": self._described.connection_digest,
             "config_digest": self._config_digest,
-            "no_usage": "" if self._of_file.prometheus else NO_USAGE,
+            "no_usage": "" if self._described.prometheus else NO_USAGE,
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
@@ -177,7 +177,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     def _no_fault(self, scenario: FaultScenario) -> str | None:
         allowed = self._faults_allowed
-        return no_fault(scenario, self._of_file, self._brokers, allowed=allowed, blind=self._blind)
+        return no_fault(scenario, self._described, self._brokers, allowed=allowed, blind=self._blind)
 
     def gone(self) -> str:
         """Return how the brokers differ from those of the start, new ones too, or that none answered; empty: same."""
@@ -202,15 +202,15 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         reason = unwell()
         if (took := time.monotonic() - began) > LOOK_WITHIN_S:
             raise ConfigurationError(
-                f"{self._of_file.name}: the brokers took {took:.1f} s to tell {what} (at most {LOOK_WITHIN_S:g} s): a "
-                "run could not be stopped in time when it does them harm"
+                f"{self._described.name}: the brokers took {took:.1f} s to tell {what} (at most {LOOK_WITHIN_S:g} s): "
+                "a run could not be stopped in time when it does them harm"
             )
         return reason
 
     def _refuse_sick(self, reason: str) -> None:
         if reason and not self._unhealthy_is_fine:
             raise ConfigurationError(
-                f"{self._of_file.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
+                f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
                 "cluster; wait until it is well, or start all the same with --allow-unhealthy"
             )
 
@@ -218,10 +218,10 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         return replace(spec, config=(), brokers=ClusterSpec().brokers, log_dirs=1, security="plaintext")
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        allowed = self._of_file.limits.total_bytes
+        allowed = self._described.limits.total_bytes
         if in_all > allowed:
             raise ConfigurationError(
-                f"{self._of_file.path}: [limits] bytes allows {allowed / 1e9:,.1f} GB, and this run could write "
+                f"{self._described.path}: [limits] bytes allows {allowed / 1e9:,.1f} GB, and this run could write "
                 f"{in_all / 1e9:,.1f} GB (replicas, warm-up, confirmation counted); take fewer "
                 "scenarios (-k, --family), fewer or shorter rounds (--rounds, --window, --broker-warmup, --budget), a "
                 "lower [limits] mib-per-s, or raise the limit"
@@ -238,7 +238,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         try:
             self._attach(self._reached())
         except TargetError as error:
-            raise ConfigurationError(f"{self._of_file.name}: {error}") from error
+            raise ConfigurationError(f"{self._described.name}: {error}") from error
 
     def looks(self) -> Iterator[tuple[str, Callable[[], str]]]:
         """Yield what a start asks of the brokers, by name; a question changes nothing, and raises as a start does."""
@@ -259,7 +259,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             admin = self._reached(run_id)
             self._enter(admin)
         except TargetError as error:
-            raise ConfigurationError(f"{self._of_file.name}: {error}") from error
+            raise ConfigurationError(f"{self._described.name}: {error}") from error
         here = leftovers(self._manifests, self._cluster_id)
         noted = [leftover for leftover in here if run_id in ("", leftover.run_id)]
         if not noted:
@@ -280,7 +280,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         except (ConfigurationError, TargetError) as error:
             ended = [
                 leftover
-                for leftover in away_from(self._manifests, self._of_file.identity)
+                for leftover in away_from(self._manifests, self._described.identity)
                 if self._may_be_of_file(leftover.cluster_id)
                 and (leftover.run_id == run_id if run_id else leftover.has_ended or self._others_ended)
             ]
@@ -298,7 +298,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     def _may_be_of_file(self, cluster_id: str) -> bool:
         """Whether a cluster of this id, as a run has noted it, can be that of the file."""
-        return self._of_file.cluster_id in ("", cluster_id)
+        return self._described.cluster_id in ("", cluster_id)
 
     def _enter(self, admin: Admin) -> None:
         """Make sure that these are brokers of a single cluster, and that no other run is on it unless permitted."""
@@ -306,7 +306,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         try:
             self._occupied = occupy(self._manifests, self._cluster_id)
         except Occupied:
-            beside = f"{self._of_file.name}: another run of this machine is on the cluster: "
+            beside = f"{self._described.name}: another run of this machine is on the cluster: "
             if not self._parallel_is_fine:
                 raise ConfigurationError(
                     f"{beside}both would measure each other, and load it twice as much as the file allows; wait until "
@@ -339,7 +339,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     def _manifest(self) -> Manifest:
         return Manifest(
-            self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._of_file.identity
+            self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._described.identity
         )
 
     @property
@@ -350,7 +350,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
     def cluster(self, spec: ClusterSpec) -> Kept:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""
         if time.monotonic() > self._ends_at:
-            self._meter.stopped, self._meter.by_limit = time_is_up(self._of_file.limits.most_s), True
+            self._meter.stopped, self._meter.by_limit = time_is_up(self._described.limits.most_s), True
         if self._meter.stopped:
             self.close()
             self._meter.stay_stopped()

@@ -56,7 +56,7 @@ class ExternalCluster(AttachedCluster):
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         offline, behind = self._lacking
-        allowed = (offline, max(behind, self._of_file.limits.under_replicated))
+        allowed = (offline, max(behind, self._described.limits.under_replicated))
         return unwell(self._admin, allowed, excused, within_s or REQUEST_TIMEOUT_S, self._manifest.cluster_id)
 
     def _unwell_before_a_fault(self) -> str:
@@ -71,7 +71,7 @@ class ExternalCluster(AttachedCluster):
             self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
-        cluster_id = cluster_id_at(address, self._of_file.client)
+        cluster_id = cluster_id_at(address, self._described.client)
         return bool(cluster_id) and self._manifest.cluster_id in ("", cluster_id)
 
     def _session_s(self) -> float:
@@ -110,14 +110,14 @@ class ExternalCluster(AttachedCluster):
         self._require_same(self._admin)
         self._manifest.limits(client_id)
         self._limited.add(client_id)
-        set_quota(self._of_file.bootstrap, client_id, bytes_per_s)
+        set_quota(self._described.bootstrap, client_id, bytes_per_s)
 
     def _remove_quotas(self) -> list[str]:
         left = []
         for client_id in sorted(self._limited):
             try:
                 self._require_same(self._admin)
-                set_quota(self._of_file.bootstrap, client_id, None)
+                set_quota(self._described.bootstrap, client_id, None)
             except Exception as error:  # whatever it is, the next step is tried
                 left.append(f"client {client_id} may still have a quota: {error}")
             else:

@@ -42,11 +42,13 @@ BLIND = f"a fault would hit topics that cannot be seen: grant Describe on all to
 class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
     """Attaches to Kafka's described brokers; see :class:`perfgate.model.target.Target`."""
 
+    _described: DescribedTarget
+
     def __init__(
         self, described: DescribedTarget, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
     ) -> None:
         super().__init__(described, KafkaCleaner(described, note), note=note, **permitted)
-        self._described = self._usable = described
+        self._usable = described
         self._sees_all = True
         """Whether other topics can be seen."""
         self._lacking = (0, 0)
@@ -165,7 +167,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
     """Undoes on Kafka's brokers the changes that a run has noted."""
 
     def _answers(self, address: str, cluster_id: str) -> bool:
-        return cluster_id_at(address, self._of_file.client) == cluster_id
+        return cluster_id_at(address, self._described.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
         """Remove quotas, put settings back, the newest change first, delete topics known by id, or by name and content.
@@ -175,7 +177,7 @@ class KafkaCleaner(Cleaner[AdminClient]):
         left = []
         for client_id in sorted(leftover.quotas):
             try:
-                set_quota(self._of_file.bootstrap, client_id, None)
+                set_quota(self._described.bootstrap, client_id, None)
             except FAILURES as error:
                 left.append(f"a quota of client {client_id}: {error}")
             else:

@@ -148,10 +148,7 @@ BOUNDED_OF_BROKERS = (
     Rule(("log.flush.interval.messages", "log.flush.interval.ms"), "disks do little else, for every topic", least=1000),
     Rule(("log.cleaner.backoff.ms",), "the cleaner spins, or hardly cleans", least=1000, most=60_000),
     Rule(
-        ("group.*.assignment.interval.ms",),
-        "groups of others wait so long for their partitions",
-        least=0,
-        most=15_000,
+        ("group.*.assignment.interval.ms",), "groups of others wait so long for their partitions", least=0, most=15_000
     ),
     Rule(
         ("*.coordinator.cached.buffer.max.bytes",),

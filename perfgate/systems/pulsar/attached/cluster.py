@@ -30,6 +30,8 @@ SESSIONS = ("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis"
 class AttachedPulsar(AttachedCluster):
     """Pulsar's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
+    _described: DescribedPulsar
+
     def __init__(
         self,
         spec: ClusterSpec,
@@ -53,7 +55,7 @@ class AttachedPulsar(AttachedCluster):
         """
         self._lacking_bookies, self._not_well = lacking_bookies, not_well
         super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
-        self._described, self._admin, self._nodes, self._facts = described, admin, nodes, facts
+        self._admin, self._nodes, self._facts = admin, nodes, facts
         self.prefix = f"persistent://{namespace}/{PREFIX}"
         self._namespace = OwnNamespace(
             admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)

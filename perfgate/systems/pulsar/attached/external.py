@@ -45,9 +45,7 @@ FAILURES = (TargetError, ConfigurationError, OSError)
 class PulsarCleaner(Cleaner[Admin]):
     """Undoes a run's noted changes on Pulsar's brokers."""
 
-    def __init__(self, described: DescribedPulsar, note: Callable[[str], None]) -> None:
-        super().__init__(described, note)
-        self._described = described
+    _described: DescribedPulsar
 
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
         """See :meth:`Cleaner.put_back`: of those that are this cluster's, as far as is known."""
@@ -136,12 +134,13 @@ KEYS = Keys(
 class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     """Attaches to Pulsar's described brokers; see :class:`perfgate.model.target.Target`."""
 
+    _described: DescribedPulsar
+
     def __init__(
         self, described: DescribedPulsar, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
     ) -> None:
         """See :class:`AttachedTarget`."""
         super().__init__(described, PulsarCleaner(described, note), note=note, **permitted)
-        self._described = described
         self._nodes = UNKNOWN
         self._admin: Admin | None = None
         self._version = ""

@@ -67,11 +67,7 @@ class OwnNamespace:
             self._manifest.gone(self.name)
 
     def _policies(self) -> dict[str, object]:
-        quota = {
-            "limitSize": int(min(self._most_bytes, MOST_QUOTA)),
-            "limitTime": -1,
-            "policy": "producer_exception",
-        }
+        quota = {"limitSize": int(min(self._most_bytes, MOST_QUOTA)), "limitTime": -1, "policy": "producer_exception"}
         return {
             "properties": {PROPERTY: self.id},
             "bundles": {"numBundles": max(FEWEST_BUNDLES, BUNDLES_PER_BROKER * self._brokers)},

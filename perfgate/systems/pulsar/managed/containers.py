@@ -163,12 +163,7 @@ class ContainersTarget(StartedTarget[ContainersCluster]):
     kind = "containers"
 
     def __init__(
-        self,
-        *,
-        log_folder: Path,
-        toxiproxy_image: str | None,
-        say: Callable[[str], None],
-        note: Callable[[str], None],
+        self, *, log_folder: Path, toxiproxy_image: str | None, say: Callable[[str], None], note: Callable[[str], None]
     ) -> None:
         """`note` reports removed leftovers. `toxiproxy_image` for the cross-zone link; None: no scenario needs it."""
         super().__init__(log_folder=log_folder, say=say)
