@@ -7,29 +7,28 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.pages import page
-from perfgate.model.structured import toml_of
 from perfgate.model.system import SYSTEMS
 from perfgate.systems.attached.target import AttachedTarget, Permitted
-from perfgate.systems.attached.target_file import AT_THE_TOP, Described
+from perfgate.systems.attached.target_file import AT_THE_TOP, Described, reading
 
 
 def load_described(path: Path) -> Described:
     """Return the target that a file describes. Raises ConfigurationError naming file, table and key, never a secret."""
-    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
-    match document.get("system", "kafka"):
+    with reading(path) as document:
+        system = document.get("system", "kafka")
+        if system not in SYSTEMS:
+            legal = " or ".join(f'"{name}"' for name in SYSTEMS)
+            raise ConfigurationError(f"system = {system!r} must be {legal}, {AT_THE_TOP}")
+    match system:
         case "kafka":
             from perfgate.systems.kafka.attached.described import load_target
             from perfgate.systems.kafka.attached.java_properties import key_stores_of_a_run
 
             return load_target(path, key_stores_of_a_run())
-        case "pulsar":
+        case _:
             from perfgate.systems.pulsar.attached.described import load_target as load_pulsar
 
             return load_pulsar(path)
-        case other:
-            legal = " or ".join(f'"{name}"' for name in SYSTEMS)
-            raise ConfigurationError(f"target file {path}: system = {other!r} must be {legal}, {AT_THE_TOP}")
 
 
 def attached(

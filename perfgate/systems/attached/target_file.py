@@ -6,7 +6,8 @@ import hashlib
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
@@ -15,7 +16,9 @@ from perfgate.host.ports import is_this_machine
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import MIB, Settings, System
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import Secret
+from perfgate.model.pages import page
+from perfgate.model.secret import Secret, redacted
+from perfgate.model.structured import toml_of
 from perfgate.model.target import ACTIONS, PREFIX
 from perfgate.systems.attached.command_faults import FaultCommands
 from perfgate.systems.attached.stated import SECRET_HEADERS, SECRET_SETTINGS, as_stated, is_elsewhere, resolved
@@ -157,6 +160,16 @@ class Described(ABC):
         if self.stated_on_this_host is not None:
             return self.stated_on_this_host
         return all(is_this_machine(server.rpartition(":")[0].strip("[]")) for server in self.servers)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield a target file's document. Errors inside name the file, and never a secret's value."""
+    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
+    try:
+        yield document
+    except ConfigurationError as error:
+        raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
 
 
 def tables_of(document: Mapping[str, Any], legal: Mapping[str, Sequence[str]]) -> dict[str, Table]:

@@ -11,9 +11,6 @@ from typing import Any, ClassVar, Self
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.pages import page
-from perfgate.model.secret import redacted
-from perfgate.model.structured import toml_of
 from perfgate.systems.attached.stated import all_resolved, as_stated, is_elsewhere
 from perfgate.systems.attached.target_file import (
     AT_THE_TOP,
@@ -29,6 +26,7 @@ from perfgate.systems.attached.target_file import (
     holds_a_secret,
     of_every_system,
     prometheus_of,
+    reading,
     tables_of,
 )
 from perfgate.systems.kafka.attached.client_settings import (
@@ -135,36 +133,27 @@ class DescribedTarget(Described):
 
 def load_target(path: Path, convert: Convert) -> DescribedTarget:
     """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
-    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
-    try:
-        return _described(path, document, convert)
-    except ConfigurationError as error:
-        raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
-
-
-def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
-    tables = tables_of(document, LEGAL)
-    top, zones = tables[""], tables["zones"]
-    if top.text("system", DescribedTarget.system) != DescribedTarget.system:
-        raise ConfigurationError(f'system = {document["system"]!r} must be "{DescribedTarget.system}", {AT_THE_TOP}')
-    # Before `convert` starts a process, which is not to inherit what the environment holds for either.
-    prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
-    client, left_out = _client(path.parent, Table(document, "client").values, convert)
-    bootstrap = top.servers("bootstrap-servers", client.pop("bootstrap.servers", None))
-    refuse_unknown_settings(client)
-    refuse_what_is_no_client(client, bootstrap)
-    _refuse_clear_secrets(client, prometheus, insecure=top.flag("insecure"))
-    return DescribedTarget(
-        **of_every_system(path, document, tables),
-        bootstrap=bootstrap,
-        client=tuple(sorted(client.items())),
-        cluster_id=top.text("cluster-id", empty=False),
-        version=top.text("kafka-version"),
-        topic_prefix=top.prefix("topic-prefix"),
-        cross_zone_bootstrap=zones.servers("cross-zone") if "cross-zone" in zones.values else "",
-        prometheus=prometheus,
-        left_out=left_out,
-    )
+    with reading(path) as document:
+        tables = tables_of(document, LEGAL)
+        top, zones = tables[""], tables["zones"]
+        # Before `convert` starts a process, which is not to inherit what the environment holds for either.
+        prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
+        client, left_out = _client(path.parent, Table(document, "client").values, convert)
+        bootstrap = top.servers("bootstrap-servers", client.pop("bootstrap.servers", None))
+        refuse_unknown_settings(client)
+        refuse_what_is_no_client(client, bootstrap)
+        _refuse_clear_secrets(client, prometheus, insecure=top.flag("insecure"))
+        return DescribedTarget(
+            **of_every_system(path, document, tables),
+            bootstrap=bootstrap,
+            client=tuple(sorted(client.items())),
+            cluster_id=top.text("cluster-id", empty=False),
+            version=top.text("kafka-version"),
+            topic_prefix=top.prefix("topic-prefix"),
+            cross_zone_bootstrap=zones.servers("cross-zone") if "cross-zone" in zones.values else "",
+            prometheus=prometheus,
+            left_out=left_out,
+        )
 
 
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -11,9 +11,7 @@ from typing import Any, ClassVar, Self
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.pages import page
-from perfgate.model.secret import Secret, redacted, revealed
-from perfgate.model.structured import toml_of
+from perfgate.model.secret import Secret, revealed
 from perfgate.model.target import PREFIX
 from perfgate.systems.attached.stated import all_resolved, is_elsewhere, path_of
 from perfgate.systems.attached.target_file import (
@@ -30,6 +28,7 @@ from perfgate.systems.attached.target_file import (
     holds_a_secret,
     of_every_system,
     prometheus_of,
+    reading,
     tables_of,
 )
 from perfgate.systems.pulsar.client import TLS_PLUGINS, TOKEN_PLUGINS, servers_of
@@ -135,44 +134,35 @@ class DescribedPulsar(Described):
 
 def load_target(path: Path) -> DescribedPulsar:
     """The described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
-    document = toml_of(path, f"target file {path}", missing=f"{page('targets')} has an example")
-    try:
-        return _described(path, document)
-    except ConfigurationError as error:
-        raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
-
-
-def _described(path: Path, document: Mapping[str, Any]) -> DescribedPulsar:
-    tables = tables_of(document, LEGAL)
-    top, zones = tables[""], tables["zones"]
-    if top.text("system") != DescribedPulsar.system:
-        raise ConfigurationError(f'system = {document.get("system")!r} must be "pulsar" {AT_THE_TOP}')
-    prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
-    client = _client(path.parent, Table(document, "client").values)
-    service = _url(top.values, "service-url", SERVICE_URL, "pulsar+ssl://broker-1:6651,broker-2:6651")
-    admin = _url(top.values, "admin-url", ADMIN_URL, "https://broker-1:8443,https://broker-2:8443")
-    admin_urls = _each(admin)
-    cross_zone = ""
-    if "cross-zone" in zones.values:
-        cross_zone = _url(zones.values, "cross-zone", SERVICE_URL, "pulsar+ssl://broker-1.zone-b:6651")
-    token = bool(token_of(client)) or client.get("authPlugin", "") in TOKEN_PLUGINS
-    _refuse_clear_token([service, cross_zone, *admin_urls], token, prometheus, insecure=top.flag("insecure"))
-    durability = top.text("durability")
-    if durability not in ("", *DURABILITIES):
-        raise ConfigurationError(f"durability = {durability!r} must be {' or '.join(map(repr, DURABILITIES))}")
-    return DescribedPulsar(
-        **of_every_system(path, document, tables),
-        bootstrap=service,
-        admin_urls=admin_urls,
-        tenant=_name(top, "tenant"),
-        client=tuple(sorted(client.items())),
-        cluster_id=_name(top, "cluster", needed=False),
-        bookies=top.count("bookies", MOST_BROKERS),
-        durability=durability,
-        topic_prefix=top.prefix("namespace-prefix"),
-        cross_zone_bootstrap=cross_zone,
-        prometheus=prometheus,
-    )
+    with reading(path) as document:
+        tables = tables_of(document, LEGAL)
+        top, zones = tables[""], tables["zones"]
+        prometheus = prometheus_of(path.parent, Table(document, "prometheus").values)
+        client = _client(path.parent, Table(document, "client").values)
+        service = _url(top.values, "service-url", SERVICE_URL, "pulsar+ssl://broker-1:6651,broker-2:6651")
+        admin = _url(top.values, "admin-url", ADMIN_URL, "https://broker-1:8443,https://broker-2:8443")
+        admin_urls = _each(admin)
+        cross_zone = ""
+        if "cross-zone" in zones.values:
+            cross_zone = _url(zones.values, "cross-zone", SERVICE_URL, "pulsar+ssl://broker-1.zone-b:6651")
+        token = bool(token_of(client)) or client.get("authPlugin", "") in TOKEN_PLUGINS
+        _refuse_clear_token([service, cross_zone, *admin_urls], token, prometheus, insecure=top.flag("insecure"))
+        durability = top.text("durability")
+        if durability not in ("", *DURABILITIES):
+            raise ConfigurationError(f"durability = {durability!r} must be {' or '.join(map(repr, DURABILITIES))}")
+        return DescribedPulsar(
+            **of_every_system(path, document, tables),
+            bootstrap=service,
+            admin_urls=admin_urls,
+            tenant=_name(top, "tenant"),
+            client=tuple(sorted(client.items())),
+            cluster_id=_name(top, "cluster", needed=False),
+            bookies=top.count("bookies", MOST_BROKERS),
+            durability=durability,
+            topic_prefix=top.prefix("namespace-prefix"),
+            cross_zone_bootstrap=cross_zone,
+            prometheus=prometheus,
+        )
 
 
 def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
