@@ -29,7 +29,6 @@ NOT_SYNCHRONISED = "Not synchronised"
 
 
 def environment_facts() -> dict[str, object]:
-    """The environment part of run.json."""
     import confluent_kafka  # only a measuring run asks for its machine: a replay has recorded facts
     import psutil
 

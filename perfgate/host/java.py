@@ -97,7 +97,6 @@ class AotCaches:
     """
 
     def __init__(self, paths: Mapping[str, Path | None]) -> None:
-        """`paths` of the caches by role; None for a role without a cache."""
         self._paths = paths
         self._recording: dict[str, tuple[int, Path]] = {}
         """The node that records, and its file, by role."""
@@ -126,7 +125,6 @@ class AotCaches:
 
     @property
     def recording(self) -> Mapping[str, int]:
-        """The nodes that record, by role."""
         return {role: node for role, (node, _) in self._recording.items()}
 
     def keep(self, end: Callable[[int], None], status: Callable[[int], int | None]) -> None:

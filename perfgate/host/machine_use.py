@@ -175,7 +175,6 @@ class Usage:
 
     @property
     def looks(self) -> int:
-        """Number of times that the counters have been read."""
         return len(self._looks)
 
     def look(self) -> None:

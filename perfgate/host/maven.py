@@ -28,8 +28,6 @@ PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Jars:
-    """The jars of a release of a system."""
-
     version: str
     jars: tuple[Path, ...]
 

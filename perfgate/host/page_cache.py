@@ -41,7 +41,6 @@ def _drop(path: Path) -> None:
 
 
 def _in_cache(path: Path) -> tuple[int, int]:
-    """Number of the file's pages in the page cache, and of all its pages."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -103,7 +103,6 @@ class OwnContainers:
         return proxy
 
     def ids(self) -> dict[int, str]:
-        """Return the engine's id of each node's container."""
         return {node: container.get_container_id() for node, container in self.nodes.items()}
 
     def check(self, absent: Collection[int]) -> None:
@@ -131,7 +130,6 @@ class OwnContainers:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """The nodes' names, which their logs have too."""
         return {node: self._name_of(node) for node in self.nodes}
 
     def tail(self, node: int, lines: int) -> str:

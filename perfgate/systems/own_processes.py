@@ -58,7 +58,6 @@ class OwnProcesses:
             self.guard.owns(limit_cpu(self.pids[node], cpus))
 
     def start_proxy(self, api_port: int) -> ToxiproxyApi:
-        """Start Toxiproxy; return its interface once it answers."""
         self._proxy_pid, proxy = start_toxiproxy(self.guard, api_port=api_port, log=self._proxy_log)
         return proxy
 

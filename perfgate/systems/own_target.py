@@ -217,7 +217,6 @@ class NodeFaults:
     allowed: Collection[int] = ()
 
     def __init__(self, actions: Mapping[Action, Callable[[int], None]], runs: Callable[[int], bool]) -> None:
-        """`runs`: whether a node has not ended yet."""
         self._actions, self._runs = actions, runs
         self.absent: set[int] = set()
         """Nodes that are meant to have ended."""

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Required, TypedDict, Unpack
 
 from perfgate.model import ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
@@ -39,6 +39,18 @@ class Changed(NamedTuple):
     value: str
 
 
+class OfRun(TypedDict, total=False):
+    """What a cluster takes over from its target."""
+
+    brokers: Required[Mapping[int, str]]
+    """Addresses (host:port), by id."""
+    facts: Required[Mapping[str, object]]
+    meter: Meter
+    ends_at: float
+    """When the run has lasted as long as the file allows, in s of the monotonic clock."""
+    note: Callable[[str], None]
+
+
 class OtherClusterError(TargetError):
     """The brokers are not of the cluster that the run began on."""
 
@@ -53,7 +65,6 @@ def require_same(reported: str | None, meant: str) -> None:
 
 
 def time_is_up(most_s: float) -> str:
-    """Reason for the end of a run that has lasted as long as the file allows."""
     return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 
@@ -61,34 +72,24 @@ class AttachedCluster(ABC):
     """Brokers that were there before; half of a :class:`perfgate.model.target.Cluster`."""
 
     own = False
+    rtt_of: str
+    """What a round trip is of, for the facts."""
     role_of: Callable[[int], str] | None = None
     """The role of a node of `measured`; None: all are brokers."""
 
-    def __init__(
-        self,
-        spec: ClusterSpec,
-        described: Described,
-        manifest: Manifest,
-        *,
-        brokers: Mapping[int, str],
-        meter: Meter | None = None,
-        ends_at: float = math.inf,
-        note: Callable[[str], None] = print,
-    ) -> None:
-        """`brokers`: addresses (host:port) by id; `ends_at`: when the file's minutes are over (monotonic clock, s)."""
-        self._report = note
-        self.spec = spec
+    def __init__(self, spec: ClusterSpec, described: Described, manifest: Manifest, **of_run: Unpack[OfRun]) -> None:
+        self.addresses = brokers = of_run["brokers"]
+        self._report = of_run.get("note", print)
+        self.spec, self._facts = spec, of_run["facts"]
         self._described = described
         self.file = described.path
         self.dedicated, self.prefix = described.dedicated, described.prefix
         self.most_failed = described.limits.error_rate
         self.most_bytes_per_s = described.limits.bytes_per_s
         self.most_read_bytes_per_s = described.limits.read_bytes_per_s
-        self.meter = meter or Meter(described.limits.total_bytes)
-        self._ends_at = ends_at
+        self.meter = of_run.get("meter") or Meter(described.limits.total_bytes)
+        self._ends_at = of_run.get("ends_at", math.inf)
         self._manifest = manifest
-        self.addresses = brokers
-        """Addresses (host:port), by broker id."""
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
         self._excused: frozenset[int] = frozenset()
         """Brokers that this run has taken away since all was well: their replicas may be missing."""
@@ -210,6 +211,9 @@ class AttachedCluster(ABC):
     def measured(self) -> Mapping[int, str]:
         """The nodes whose usage counts: addresses (host:port) by id."""
         return self.addresses
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self._facts, "rtt_of": self.rtt_of}
 
     def log_tail(self, lines: int = 40) -> str:
         """Return nothing: the brokers' logs are out of reach."""

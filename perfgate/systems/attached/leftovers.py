@@ -75,7 +75,6 @@ def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]
 
 
 def may_live(leftover: Leftover) -> str:
-    """Message about the leftovers of another machine's run."""
     return f"not put back, because it may still run there: {leftover.text}"
 
 

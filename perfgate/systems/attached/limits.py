@@ -108,7 +108,6 @@ class Rule:
 
 
 def bounds(rule: Rule) -> str:
-    """Return the rule's bounds in words."""
     least, most = (f"{number:,.15g}" for number in (rule.least, rule.most))
     if math.isinf(rule.most):
         return f"{least} or more"

@@ -42,7 +42,6 @@ class Outstanding:
     """Brokers that a fault took away, by id."""
 
     def take(self, entry: Entry) -> None:
-        """Take in the next note."""
         match entry:
             case {"topic": topic}:
                 self.topics[topic] = entry.get("id", "")
@@ -88,7 +87,6 @@ class Leftover(Outstanding):
 
     @property
     def text(self) -> str:
-        """Description for a person."""
         days = (time.time() - self.notes.noted_at) / 86_400
         what = [f"broker {broker} away ({back})" for broker, (_, back, _) in self.away.items()]
         what += [f"{change['name']} of broker {change['broker']} changed" for change in self.configs]
@@ -97,7 +95,6 @@ class Leftover(Outstanding):
         return f"run {self.run_id} of host {self.machine.host}, {days:.1f} days ago: {', '.join(what) or 'nothing'}"
 
     def came_back(self, broker: int) -> None:
-        """Note that a broker which the run had taken away is back."""
         del self.away[broker]
         self.notes.add({"back again": str(broker)})
 
@@ -120,7 +117,6 @@ class Manifest:
         self._outstanding = Outstanding()
 
     def plans(self, topic: str) -> None:
-        """Note that the topic is about to be made."""
         self._before({"topic": topic})
 
     def made(self, topic: str, topic_id: str) -> None:
@@ -128,7 +124,6 @@ class Manifest:
         self._before({"topic": topic, "id": topic_id})
 
     def gone(self, topic: str) -> None:
-        """Note that the topic is deleted, or was refused."""
         self._undone({"gone": topic})
 
     def changes(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
@@ -144,7 +139,6 @@ class Manifest:
         self._before({"quota": client_id})
 
     def unlimited(self, client_id: str) -> None:
-        """Note that it has none any more."""
         self._undone({"no quota": client_id})
 
     def takes(self, broker: int, address: str, back: str) -> None:

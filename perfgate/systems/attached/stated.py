@@ -23,7 +23,6 @@ class NotSetError(ConfigurationError):
     """A setting's environment variable is not set."""
 
     def __init__(self, message: str, variable: str) -> None:
-        """Take the variable's name apart, too."""
         super().__init__(message)
         self.variable = variable
 

@@ -15,7 +15,7 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario, TopicSpec
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import Meter, OfCluster
-from perfgate.systems.attached.cluster import AttachedCluster, time_is_up
+from perfgate.systems.attached.cluster import AttachedCluster, OfRun, time_is_up
 from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
 from perfgate.systems.attached.limits import no_fault
 from perfgate.systems.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
@@ -121,16 +121,14 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
         """Return where this client may create topics, without creating any. Raises ConfigurationError if nowhere."""
 
     @abstractmethod
-    def _make(self, spec: ClusterSpec, manifest: Manifest) -> Kept:
-        """Return the cluster of this spec, its settings not applied yet."""
+    def _make(self, spec: ClusterSpec, manifest: Manifest) -> Kept: ...
 
     @abstractmethod
     def is_that_of(self, cluster_id: str) -> bool:
         """Whether the file's first server is of the cluster of this id; False without an answer."""
 
     @abstractmethod
-    def _facts(self) -> Mapping[str, object]:
-        """Facts of the system: its version, its nodes."""
+    def _facts(self) -> Mapping[str, object]: ...
 
     @abstractmethod
     def _lacks_nodes(self, scenario: Scenario) -> str | None:
@@ -337,6 +335,11 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
             raise TargetError("; ".join(left))
         return away | self._back
 
+    def _of_run(self, spec: ClusterSpec) -> OfRun:
+        return OfRun(
+            brokers=self._brokers, facts=self.facts(spec), meter=self._meter, ends_at=self._ends_at, note=self._note
+        )
+
     def _manifest(self) -> Manifest:
         return Manifest(
             self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._described.identity
@@ -391,7 +394,6 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
 
 def _away(ended: Iterable[Leftover]) -> dict[str, int]:
-    """Return the brokers that these runs have taken away: ids by address."""
     return {taken.address: broker for leftover in ended for broker, taken in leftover.away.items()}
 
 

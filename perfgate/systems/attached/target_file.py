@@ -116,7 +116,6 @@ class Described(ABC):
 
     @property
     def prefix(self) -> str:
-        """Of the names of topics, groups and transactional ids of runs."""
         return f"{self.topic_prefix}{PREFIX}"
 
     @property
@@ -150,7 +149,7 @@ class Described(ABC):
         """Return the target as load hosts need it, where not all are this machine. Raises ConfigurationError."""
 
     def for_load_hosts(self, file: HostsFile) -> Self:
-        """Return the target as a file's hosts need it: a real other zone has the same servers. Raises as it is read."""
+        """Return the target as the hosts of a file need it, with the same servers in a real other zone."""
         target = self if file.here else self._for_others(file)
         return replace(target, cross_zone_bootstrap=target.bootstrap) if file.zones.real else target
 

@@ -75,7 +75,7 @@ def pulsar_jars(version: str, lists: Path = LISTS) -> Jars:
 
 
 def tool_version(version: str) -> str:
-    """The Pulsar whose pulsar-perf is used: clients of the default one speak with brokers without a tool of theirs."""
+    """The Pulsar whose pulsar-perf is used: where this one has none the default, which speaks with any later one."""
     known = version in known_versions() and any(TOOL in name for name in kept_digests(version))
     return version if known else DEFAULT_PULSAR_VERSION
 

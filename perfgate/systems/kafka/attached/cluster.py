@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Unpack
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -14,8 +14,8 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import ClusterSpec, Link, TopicSpec, settings
 from perfgate.model.declared import topic_names
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
-from perfgate.model.target import Cluster, Meter
-from perfgate.systems.attached.cluster import AttachedCluster, Changed, OtherClusterError, require_same
+from perfgate.model.target import Cluster
+from perfgate.systems.attached.cluster import AttachedCluster, Changed, OfRun, OtherClusterError, require_same
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.attached.target_file import Described
 from perfgate.systems.kafka.client.admin import cluster_id_at, cluster_id_of, put_back_own, session_s, topic_ids
@@ -32,22 +32,19 @@ RETENTION_MS = 3_600_000
 class ExternalCluster(AttachedCluster):
     """Kafka's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
+    rtt_of = OF_CONNECTIONS
+
     def __init__(
         self,
         spec: ClusterSpec,
         described: Described,
         manifest: Manifest,
         *,
-        brokers: Mapping[int, str],
-        facts: Mapping[str, object],
-        meter: Meter | None = None,
-        ends_at: float = math.inf,
-        note: Callable[[str], None] = print,
         lacking: tuple[int, int] = (0, 0),
+        **of_run: Unpack[OfRun],
     ) -> None:
-        """See :class:`AttachedCluster`; `brokers`: advertised addresses; `lacking`: what a start was let go on with."""
-        super().__init__(spec, described, manifest, brokers=brokers, meter=meter, ends_at=ends_at, note=note)
-        self._facts = facts
+        """`lacking`: what the start was let go on with, and so is the run, as long as it is no more."""
+        super().__init__(spec, described, manifest, **of_run)
         self._admin = admin_client(described.bootstrap, described.client)
         self._topics = JournaledTopics(self, manifest, self._require_same)
         self._lacking = lacking
@@ -139,9 +136,6 @@ class ExternalCluster(AttachedCluster):
     def rtt_ms(self, link: Link) -> float:
         """Median time of a connection to a broker over this link: slow brokers make no path longer."""
         return connect_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
-
-    def facts(self) -> Mapping[str, object]:
-        return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
 def metadata_of(admin: AdminClient, timeout_s: float = REQUEST_TIMEOUT_S, cluster_id: str = "") -> ClusterMetadata:

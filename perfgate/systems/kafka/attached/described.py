@@ -96,7 +96,6 @@ class DescribedTarget(Described):
 
     @property
     def user(self) -> str:
-        """The clients' user, for messages."""
         return dict(self.client).get("sasl.username", "this client")
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:

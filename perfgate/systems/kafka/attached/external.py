@@ -121,17 +121,7 @@ class ExternalTarget(AttachedTarget[AdminClient, ExternalCluster]):
         return cluster_id_at(self._described.bootstrap.partition(",")[0], self._described.client) == cluster_id
 
     def _make(self, spec: ClusterSpec, manifest: Manifest) -> ExternalCluster:
-        return ExternalCluster(
-            spec,
-            self._usable,
-            manifest,
-            brokers=self._brokers,
-            facts=self.facts(spec),
-            meter=self._meter,
-            ends_at=self._ends_at,
-            note=self._note,
-            lacking=self._lacking,
-        )
+        return ExternalCluster(spec, self._usable, manifest, lacking=self._lacking, **self._of_run(spec))
 
     def _facts(self) -> Mapping[str, object]:
         return {

@@ -45,7 +45,6 @@ def broker_ids(spec: ClusterSpec) -> range:
 
 
 def controller_ids(spec: ClusterSpec) -> range:
-    """Node ids of the nodes that are controllers only."""
     return range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers)
 
 

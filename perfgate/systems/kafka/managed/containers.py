@@ -148,7 +148,6 @@ class ContainersCluster(OwnCluster):
         }
 
     def _logged_version(self) -> str:
-        """Version in the first broker's log; empty where it has none."""
         match = VERSION_LINE.search(self.supervisor.log(self._ids[0]))
         return match[1] if match else ""
 

@@ -23,7 +23,6 @@ from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar
 
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
-    """Raise ConfigurationError where any of these clusters needs containers."""
     if any(spec.image or spec.memory_mib_per_broker for spec in specs):
         raise ConfigurationError(
             "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "

@@ -63,7 +63,6 @@ class KafkaTools(ABC):
         return changes(dump, topic, clock_s) if dump else None
 
     def add_user(self, user: str, credential: str) -> None:
-        """Register a user by this SCRAM credential. Raises TargetError."""
         self.run_script(CONFIGURE, {"kind": "users", "name": user, "set": credential})
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
@@ -75,8 +74,6 @@ class KafkaTools(ABC):
 
 
 class KafkaFaults(NodeFaults, KafkaTools):
-    """Actions on nodes, and Kafka's tools next to them."""
-
     def drop_cache(self) -> float:
         raise TargetError("the page cache of brokers in containers is not dropped")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Unpack
 
 from perfgate.model import ClusterSpec, Link
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.target import PREFIX, Meter
-from perfgate.systems.attached.cluster import ALL, AttachedCluster, Changed, OtherClusterError
+from perfgate.model.target import PREFIX
+from perfgate.systems.attached.cluster import ALL, AttachedCluster, Changed, OfRun, OtherClusterError
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
 from perfgate.systems.pulsar.attached.nodes import Nodes, answers, role_of, unhealthy, unwell
@@ -18,7 +19,6 @@ from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_bro
 from perfgate.systems.pulsar.client.roundtrip import connect_rtt_ms
 from perfgate.systems.pulsar.observe import ANSWER_WITHIN_S, OwnerWatch
 
-OF_CONNECTIONS = "a TCP connection to each server of the service URL; the median"
 NO_SETTINGS = (
     "brokers' settings are changed only where each broker's web service can be asked, by a superuser's role: whether "
     "each takes them could not be seen"
@@ -31,6 +31,7 @@ class AttachedPulsar(AttachedCluster):
     """Pulsar's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
     _described: DescribedPulsar
+    rtt_of = "a TCP connection to each server of the service URL; the median"
 
     def __init__(
         self,
@@ -41,21 +42,18 @@ class AttachedPulsar(AttachedCluster):
         admin: Admin,
         nodes: Nodes,
         namespace: str,
-        facts: Mapping[str, object],
-        meter: Meter,
-        ends_at: float,
-        note: Callable[[str], None],
         lacking_bookies: Callable[[], str],
         not_well: Collection[int],
+        **of_run: Unpack[OfRun],
     ) -> None:
-        """See :class:`AttachedCluster`; `namespace`: of the run, as tenant/namespace, created by `apply_settings`.
+        """`namespace`: of the run, as tenant/namespace, created by `apply_settings`.
 
         `lacking_bookies` returns a reason where fewer bookies take entries than needed. `not_well`: brokers that the
         start was let go on with, and so is the run, as long as no other is.
         """
         self._lacking_bookies, self._not_well = lacking_bookies, not_well
-        super().__init__(spec, described, manifest, brokers=nodes.brokers, meter=meter, ends_at=ends_at, note=note)
-        self._admin, self._nodes, self._facts = admin, nodes, facts
+        super().__init__(spec, described, manifest, **of_run)
+        self._admin, self._nodes = admin, nodes
         self.prefix = f"persistent://{namespace}/{PREFIX}"
         self._namespace = OwnNamespace(
             admin, namespace, manifest, most_bytes=described.limits.total_bytes, brokers=len(nodes.brokers)
@@ -137,9 +135,6 @@ class AttachedPulsar(AttachedCluster):
     def rtt_ms(self, link: Link) -> float:
         """Median time of a connection to a server over this link: slow brokers make no path longer."""
         return connect_rtt_ms(self.bootstrap(link))
-
-    def facts(self) -> Mapping[str, object]:
-        return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
 def put_back(admin: Admin, brokers: Collection[str], name: str, before: str | None, effective: str, value: str) -> str:

@@ -247,6 +247,5 @@ def _is_clear(url: str) -> bool:
 
 
 def _each(url: str) -> tuple[str, ...]:
-    """A URL of some servers as a URL for each."""
     scheme, _, servers = url.partition("://")
     return tuple(f"{scheme}://{server}" for server in servers.split(","))

@@ -139,7 +139,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
     def __init__(
         self, described: DescribedPulsar, *, note: Callable[[str], None], **permitted: Unpack[Permitted]
     ) -> None:
-        """See :class:`AttachedTarget`."""
         super().__init__(described, PulsarCleaner(described, note), note=note, **permitted)
         self._nodes = UNKNOWN
         self._admin: Admin | None = None
@@ -251,12 +250,9 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
             admin=self._admin,
             nodes=self._nodes,
             namespace=self._described.namespace(self._run_id, self._number),
-            facts=self.facts(spec),
-            meter=self._meter,
-            ends_at=self._ends_at,
-            note=self._note,
             lacking_bookies=self._lacking_bookies,
             not_well=self._not_well,
+            **self._of_run(spec),
         )
 
     @property

@@ -69,7 +69,6 @@ UNKNOWN = Nodes(id="", name="")
 
 
 def nodes_of(admin: Admin, described: DescribedPulsar) -> Nodes:
-    """The cluster's nodes. Raises TargetError."""
     id_ = id_of(admin, described)
     try:
         active, bookies = admin.brokers(), admin.bookies()
@@ -88,7 +87,6 @@ def nodes_of(admin: Admin, described: DescribedPulsar) -> Nodes:
 
 
 def id_of(admin: Admin, described: DescribedPulsar) -> str:
-    """Id of the cluster that answers. Raises TargetError."""
     clusters = [name for name in admin.clusters() if name != "global"]
     stated = described.cluster_id
     name = stated if stated in clusters else ",".join(clusters)
@@ -111,7 +109,6 @@ def answers(url: str, described: DescribedPulsar, cluster_id: str) -> bool:
 
 
 def name_in(id_: str) -> str:
-    """Name of the cluster of this id."""
     return id_.rpartition("-")[0]
 
 

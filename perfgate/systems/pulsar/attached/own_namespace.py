@@ -30,8 +30,6 @@ MOST_QUOTA = 2**62
 
 
 class OwnNamespace:
-    """A namespace of the run."""
-
     def __init__(self, admin: Admin, name: str, manifest: Manifest, *, most_bytes: float, brokers: int = 0) -> None:
         """`name`: tenant/namespace; `most_bytes` of each of its topics; `brokers`: their number, 0 where not known."""
         self._admin, self.name, self._manifest = admin, name, manifest
@@ -146,6 +144,5 @@ class TopicsOfRun(Topics):
         return super().leaders(name)
 
     def delete(self, name: str, count: int = 1, progress: Callable[[str], None] = lambda _: None) -> None:
-        """See :meth:`Topics.delete`."""
         self._require()  # another cluster would report that it is gone
         super().delete(name)

@@ -53,7 +53,6 @@ LAST_WORDS = 2_000
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """The image that a cluster's nodes are started from."""
     return spec.image or f"{OFFICIAL_IMAGE}:{spec.version}"
 
 
@@ -78,7 +77,6 @@ class ContainersCluster(OwnCluster):
         self._version = self.admin.version()
 
     def container_ids(self) -> Mapping[int, str]:
-        """The engine's ids of the nodes' containers."""
         return self.supervisor.ids()
 
     def facts(self) -> Mapping[str, object]:

@@ -131,7 +131,6 @@ def needed_mib(spec: ClusterSpec) -> float:
 
 
 def memory_options(role: Role) -> tuple[str, ...]:
-    """JVM options of a role's memory."""
     memory = MEMORY[role]
     return f"-Xms{memory.heap}m", f"-Xmx{memory.heap}m", f"-XX:MaxDirectMemorySize={memory.direct}m"
 
@@ -246,7 +245,6 @@ def broker_settings(
 
 
 def default_quorums(spec: ClusterSpec) -> tuple[int, int, int]:
-    """Default ensemble, write quorum and ack quorum of a namespace."""
     ensemble = min(3, spec.bookies)
     return ensemble, ensemble, ensemble // 2 + 1
 

@@ -113,8 +113,7 @@ class OwnCluster(StartedCluster):
         """Prepare the nodes' files; nodes start inside the context."""
 
     @abstractmethod
-    def _spawn(self, node: int) -> None:
-        """Start a node."""
+    def _spawn(self, node: int) -> None: ...
 
     @abstractmethod
     def _set_metadata_up(self) -> None:
@@ -125,8 +124,7 @@ class OwnCluster(StartedCluster):
         """Start Toxiproxy with a delayed proxy to each broker."""
 
     @abstractmethod
-    def _folder(self, node: int) -> object:
-        """Folder of a node's data."""
+    def _folder(self, node: int) -> object: ...
 
     @abstractmethod
     def _broker_of(self, name: str) -> int:
@@ -207,7 +205,6 @@ class OwnCluster(StartedCluster):
         }
 
     def _settings(self, node: int) -> Mapping[str, str]:
-        """A node's settings."""
         metadata = self._at(METADATA_STORE)
         match role_of(node):
             case "metadata store":
