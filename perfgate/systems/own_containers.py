@@ -135,6 +135,9 @@ class OwnContainers:
     def tail(self, node: int, lines: int) -> str:
         return tail_of(self.nodes[node], lines) if node in self.nodes else "(not started)"
 
+    def logged(self) -> list[str]:
+        return [self.tail(node, 1) for node in self.nodes]
+
     def log(self, node: int) -> str:
         """Return all of a node's log; nothing where the engine does not give it."""
         with suppress(*DockerErrors):

@@ -15,7 +15,7 @@ import psutil
 from perfgate.host.machine_use import available_memory
 from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import NotYet, check_while_starting, poll_until, wait_while_it_progresses
-from perfgate.model import MIB, ClusterSpec, Scenario
+from perfgate.model import MIB, ClusterSpec, Link, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.model.target import Action, Meter
 
@@ -41,6 +41,9 @@ class Supervisor(Protocol):
     def tail(self, node: int, lines: int) -> str:
         """Return the last lines of a node's log."""
 
+    def logged(self) -> Hashable:
+        """Return a value that differs once a node has logged more."""
+
     def close(self) -> None:
         """End everything; the logs stay."""
 
@@ -56,6 +59,7 @@ class StartedCluster(ABC):
 
     def __init__(self, spec: ClusterSpec, logs: Path) -> None:
         self.spec, self._logs = spec, logs
+        self._ids = range(1, spec.brokers + 1)
         self.meter = Meter()
         self._started_s = 0.0
         self.proxy: ToxiproxyApi | None = None
@@ -71,8 +75,17 @@ class StartedCluster(ABC):
         """Name of the log of each node, by node."""
 
     @abstractmethod
+    def _begin_at(self, *, cross_zone: bool) -> str:
+        """Where clients begin, as the system's clients take it; those of another zone at the proxies."""
+
+    def bootstrap(self, link: Link) -> str:
+        """Return where clients begin; the proxies of a link across zones emulate the last one that was asked for."""
+        if link.crosses_zones and self.proxy:
+            self.proxy.emulate(link, self._ids)
+        return self._begin_at(cross_zone=link.crosses_zones)
+
     def _logged(self) -> Hashable:
-        """A value that differs once a node has logged more."""
+        return self.supervisor.logged()
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(f"--- {name}\n{self.supervisor.tail(node, lines)}" for node, name in self.node_logs.items())

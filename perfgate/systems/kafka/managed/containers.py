@@ -132,9 +132,6 @@ class ContainersCluster(OwnCluster):
     def node_logs(self) -> Mapping[int, str]:
         return self.supervisor.names
 
-    def _logged(self) -> str:
-        return self.log_tail(1)
-
     def facts(self) -> Mapping[str, object]:
         return {
             "kind": "containers",

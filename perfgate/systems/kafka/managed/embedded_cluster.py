@@ -16,7 +16,7 @@ from perfgate.host.ports import HOST, free_ports
 from perfgate.host.session import run_in_session
 from perfgate.host.waiting import start_error
 from perfgate.load.tools import write_properties
-from perfgate.model import ClusterSpec, Link
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.java import digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
@@ -125,10 +125,10 @@ class EmbeddedCluster(OwnCluster):
                 check=self.check,
             )
 
-    def bootstrap(self, link: Link) -> str:
-        if self._severable and not link.crosses_zones:
+    def _begin_at(self, *, cross_zone: bool) -> str:
+        if self._severable and not cross_zone:
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
-        return super().bootstrap(link)
+        return super()._begin_at(cross_zone=cross_zone)
 
     def _spawn(self, node: int) -> None:
         argv = [
@@ -157,9 +157,6 @@ class EmbeddedCluster(OwnCluster):
     @property
     def node_logs(self) -> Mapping[int, Path]:
         return {node: self.supervisor.log(node) for node in self._nodes}
-
-    def _logged(self) -> int:
-        return self.supervisor.logged()
 
     def facts(self) -> Mapping[str, object]:
         return {

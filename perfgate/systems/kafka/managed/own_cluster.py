@@ -67,7 +67,6 @@ class OwnCluster(StartedCluster):
     ) -> None:
         """`ports` on this machine: of every listener by broker id."""
         super().__init__(spec, logs)
-        self._ids = broker_ids(spec)
         self._ports = ports
         self._monitoring = monitoring
         self._secured: Secured | None = None
@@ -81,13 +80,8 @@ class OwnCluster(StartedCluster):
     def broker_hosts(self) -> Mapping[int, str]:
         return dict.fromkeys(self._ids, HOST)
 
-    def bootstrap(self, link: Link) -> str:
-        """Return the listeners' addresses; across zones the proxies', which emulate the last link asked for."""
-        if not link.crosses_zones:
-            return self._addresses("SAMEZONE")
-        if self.proxy:
-            self.proxy.emulate(link, self._ids)
-        return self._addresses("PROXY")
+    def _begin_at(self, *, cross_zone: bool) -> str:
+        return self._addresses("PROXY" if cross_zone else "SAMEZONE")
 
     def client_settings(self) -> Settings:
         return self._secured.client_settings() if self._secured else ()

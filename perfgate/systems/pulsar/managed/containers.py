@@ -137,9 +137,6 @@ class ContainersCluster(OwnCluster):
             check=self.check,
         )
 
-    def _logged(self) -> str:
-        return self.log_tail(1)
-
     def _host(self, node: int) -> str:
         return node_name(node)
 

@@ -32,7 +32,6 @@ from perfgate.systems.pulsar.managed.nodes import (
     Role,
     bookie_ids,
     bookie_settings,
-    broker_ids,
     broker_settings,
     default_quorums,
     metadata_store_settings,
@@ -78,7 +77,7 @@ class OwnCluster(StartedCluster):
     def __init__(self, spec: ClusterSpec, logs: Path, *, cross_zone: bool) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
         super().__init__(spec, logs)
-        self._ids, self._nodes = broker_ids(spec), node_ids(spec)
+        self._nodes = node_ids(spec)
         # Ports on this machine, fixed so that a node that is started again keeps them.
         ports = iter(free_ports(2 * len(self._nodes) + len(self._ids) + 1))
         self._ports = {node: next(ports) for node in self._nodes}
@@ -146,13 +145,10 @@ class OwnCluster(StartedCluster):
         reached = {self._at(broker, web=True): url for broker, url in urls.items()}
         return Admin([f"http://{url}" for url in urls.values()], reached=reached)
 
-    def bootstrap(self, link: Link) -> str:
-        """The service URL; across zones that of the proxies, which emulate the last link that was asked for."""
-        if not link.crosses_zones:
-            return self._service_url(self._ports, self.same_zone)
-        if self.proxy:
-            self.proxy.emulate(link, self._ids)
-        return self._service_url(self._proxy_ports, CROSS_ZONE_LISTENER)
+    def _begin_at(self, *, cross_zone: bool) -> str:
+        ports, listener = (self._proxy_ports, CROSS_ZONE_LISTENER) if cross_zone else (self._ports, self.same_zone)
+        url = "pulsar://" + ",".join(f"{HOST}:{ports[broker]}" for broker in self._ids)
+        return f"{url}#{listener}" if listener else url
 
     def client_settings(self) -> Settings:
         return ()
@@ -284,10 +280,6 @@ class OwnCluster(StartedCluster):
                 self._healthy_at[node] = time.monotonic()
             there.append(node)
         return there
-
-    def _service_url(self, ports: Mapping[int, int], listener: str) -> str:
-        url = "pulsar://" + ",".join(f"{HOST}:{ports[broker]}" for broker in self._ids)
-        return f"{url}#{listener}" if listener else url
 
     def _broker_addresses(self) -> Mapping[str, int]:
         ports = (self._ports, self._web_ports)
