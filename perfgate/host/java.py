@@ -120,7 +120,6 @@ class AotCaches:
 
     @property
     def used(self) -> bool:
-        """Whether nodes start with caches, and none of them records."""
         return any(self._paths.values()) and not self._recording
 
     @property

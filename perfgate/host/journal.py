@@ -146,7 +146,6 @@ class Notes:
             file.write("\n" + json.dumps(entry) + "\n")  # the last line may have been cut off
 
     def remove(self) -> None:
-        """Remove them: all is undone."""
         self.path.unlink(missing_ok=True)
 
 

@@ -50,7 +50,6 @@ free_ports = Ports().free
 
 
 def listens(address: str, timeout_s: float) -> bool:
-    """Whether something listens at the address (host:port)."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()

@@ -139,7 +139,6 @@ class OwnContainers:
         return [self.tail(node, 1) for node in self.nodes]
 
     def log(self, node: int) -> str:
-        """Return all of a node's log; nothing where the engine does not give it."""
         with suppress(*DockerErrors):
             return self._of(node).logs().decode(errors="replace")
         return ""
@@ -182,7 +181,6 @@ class OwnContainers:
         }
 
     def runs(self, node: int) -> bool:
-        """Whether the node has not ended. Raises TargetError."""
         with _failing(f"looking at the container of node {node}"):
             container = self._of(node)
             container.reload()

@@ -88,11 +88,9 @@ class OwnProcesses:
         return sum(log.stat().st_size for log in logs if log.exists())
 
     def runs(self, node: int) -> bool:
-        """Whether the node has not ended."""
         return self.guard.exit_status(self.pids[node]) is None
 
     def actions(self, spawn: Callable[[int], None]) -> dict[Action, Callable[[int], None]]:
-        """Actions on a node, by name; `spawn` starts it again."""
         return {
             "kill": lambda node: self.guard.kill(self.pids[node]),
             "stop": self._ask_to_end,

@@ -106,7 +106,6 @@ class StartedCluster(ABC):
     def facts(self) -> Mapping[str, object]: ...
 
     def close(self) -> None:
-        """End all that was started for it; the logs stay."""
         self.supervisor.close()
 
 
@@ -122,7 +121,6 @@ class OwnTarget(ABC, Generic[Started]):
     port_taken: tuple[str, ...] = ()
     """Words of a start that failed because a port was taken between choice and use: worth another set, once."""
     nodes_called = "the brokers"
-    """What messages call its nodes."""
     _paired = False
     """Whether there was memory for two clusters once."""
 

@@ -209,7 +209,6 @@ class AttachedCluster(ABC):
 
     @property
     def measured(self) -> Mapping[int, str]:
-        """The nodes whose usage counts: addresses (host:port) by id."""
         return self.addresses
 
     def facts(self) -> Mapping[str, object]:

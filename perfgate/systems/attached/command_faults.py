@@ -60,11 +60,9 @@ class FaultJournal(Protocol):
     def takes(self, broker: int, address: str, back: str) -> None:
         """Note that a broker is about to be taken away, and the command that brings it back."""
 
-    def has_taken(self, broker: int) -> None:
-        """Note that it has gone."""
+    def has_taken(self, broker: int) -> None: ...
 
-    def gives_back(self, broker: int) -> None:
-        """Note that it is back."""
+    def gives_back(self, broker: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,6 @@ class Outstanding:
     quotas: set[str] = field(default_factory=set)
     """Client ids of the run's own that have a quota."""
     away: dict[int, Away] = field(default_factory=dict)
-    """Brokers that a fault took away, by id."""
 
     def take(self, entry: Entry) -> None:
         match entry:
@@ -120,7 +119,6 @@ class Manifest:
         self._before({"topic": topic})
 
     def made(self, topic: str, topic_id: str) -> None:
-        """Note the id that the brokers gave the topic."""
         self._before({"topic": topic, "id": topic_id})
 
     def gone(self, topic: str) -> None:
@@ -131,11 +129,9 @@ class Manifest:
         self._before({"broker": broker, "name": name, "before": before, "effective": effective, "value": value})
 
     def restored(self, broker: str, name: str) -> None:
-        """Note that the setting is no longer this run's."""
         self._undone({"restored": broker, "name": name})
 
     def limits(self, client_id: str) -> None:
-        """Note that a client id of the run's own is about to get a quota."""
         self._before({"quota": client_id})
 
     def unlimited(self, client_id: str) -> None:

@@ -33,9 +33,7 @@ class Permitted(TypedDict, total=False):
 
     run_id: Required[str]
     manifests: Required[Path]
-    """Folder of the manifests of runs."""
     unhealthy_is_fine: bool
-    """Start although the cluster is not well."""
     broker_config_allowed: bool
     faults_allowed: bool
     parallel_is_fine: bool
@@ -140,8 +138,7 @@ class AttachedTarget(ABC, Generic[Admin, Kept]):
 
     @property
     @abstractmethod
-    def _blind(self) -> str:
-        """The reason why a fault's effect on others cannot be seen; empty where it can, and before a start."""
+    def _blind(self) -> str: ...
 
     @abstractmethod
     def _there(self) -> list[int] | list[str]:

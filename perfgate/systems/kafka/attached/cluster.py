@@ -49,7 +49,6 @@ class ExternalCluster(AttachedCluster):
         self._topics = JournaledTopics(self, manifest, self._require_same)
         self._lacking = lacking
         self._limited: set[str] = set()
-        """Client ids that have a quota."""
 
     def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         offline, behind = self._lacking
@@ -229,7 +228,6 @@ class JournaledTopics(Topics):
             self._forget(name, count)
 
     def _forget(self, name: str, count: int = 0) -> None:
-        """Note that these topics are gone, or were never made. Raises TargetError."""
         for topic in topic_names(name, self._made.pop(name, count)):
             self._manifest.gone(topic)
 

@@ -99,7 +99,6 @@ class DescribedTarget(Described):
         return dict(self.client).get("sasl.username", "this client")
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
-        """Return the access control lists that a run with these needs."""
         needed = [*PERMISSIONS, *([IN_TRANSACTIONS] if transactions else [])]
         needed += [OF_BROKERS] if broker_config else [OF_FAULTS] if faults else []
         return [permission.format(prefix=self.prefix) for permission in needed]

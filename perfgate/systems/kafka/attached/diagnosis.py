@@ -45,7 +45,6 @@ def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient,
 
 
 def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the context of what these settings ask for; None: clear text."""
     if settings.get("security.protocol", "plaintext").lower() not in TLS:
         return None
     location = settings.get("ssl.ca.location")

@@ -154,8 +154,6 @@ FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 
 
 class KafkaCleaner(Cleaner[AdminClient]):
-    """Undoes on Kafka's brokers the changes that a run has noted."""
-
     def _answers(self, address: str, cluster_id: str) -> bool:
         return cluster_id_at(address, self._described.client) == cluster_id
 

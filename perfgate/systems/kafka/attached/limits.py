@@ -188,7 +188,6 @@ JITTER = Rule(
 
 
 def never_of_brokers(name: str, value: str) -> str | None:
-    """The reason why a run never sets a broker setting to this value on brokers that others share."""
     return never_set(name, value, NEVER_OF_BROKERS, BOUNDED_OF_BROKERS)
 
 

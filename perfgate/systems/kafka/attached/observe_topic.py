@@ -46,7 +46,6 @@ MATTERING = (
 )
 """Topic settings that bear on performance and that a topic of a run can have too."""
 Offsets = Mapping[int, int]
-"""By partition."""
 
 
 def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:

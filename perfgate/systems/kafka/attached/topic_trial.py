@@ -159,7 +159,8 @@ def check_permissions(
     else:
         try:
             with _noting("create", denied):
-                _create(admin, probe)
+                with _but_for(KafkaError.TOPIC_ALREADY_EXISTS):
+                    _ask(admin, probe)
                 denied += [word for word in _denied(admin, name) if word != "delete"]
             stays = f"; topic {name} is empty and stays: delete it"
             with _noting("delete", denied):
@@ -178,12 +179,8 @@ def may_make(admin: AdminClient, name: str, user: str) -> None:
     with _noting("create", denied):
         _allowed(admin, name)
     if not denied:
-        with _noting("delete", denied):
-            try:
-                _delete(admin, name)  # Kafka 2.8 in KRaft mode creates what was only to be validated
-            except KafkaException as error:
-                if error.args[0].code() not in NOT_THERE_YET:
-                    raise
+        with _noting("delete", denied), _but_for(*NOT_THERE_YET):
+            _delete(admin, name)  # Kafka 2.8 in KRaft mode creates what was only to be validated
     _refuse(denied, name, user)
 
 
@@ -213,11 +210,13 @@ def _allowed(admin: AdminClient, name: str) -> NewTopic:
     raise AssertionError("unreachable")
 
 
-def _create(admin: AdminClient, topic: NewTopic) -> None:
+@contextmanager
+def _but_for(*codes: int) -> Iterator[None]:
+    """Let the block end quietly when it fails because of these answers of the brokers."""
     try:
-        _ask(admin, topic)
+        yield
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        if error.args[0].code() not in codes:
             raise
 
 

@@ -105,7 +105,8 @@ class ContainersCluster(OwnCluster):
             self._wait(partial(self._keys.lacking_user, self.faults), failure)
         self.wait_until_ready("SAMEZONE", "CROSSZONE")
         self._started_s = time.monotonic() - begin
-        self._version = self._logged_version() or self.spec.version
+        if match := VERSION_LINE.search(self.supervisor.log(self._ids[0])):
+            self._version = match[1]
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"
             self.prometheus_url = wait_for_prometheus(
@@ -143,10 +144,6 @@ class ContainersCluster(OwnCluster):
             "broker_memory_mib": self.spec.memory_mib_per_broker,
             "ready_s": round(self._started_s, 2),
         }
-
-    def _logged_version(self) -> str:
-        match = VERSION_LINE.search(self.supervisor.log(self._ids[0]))
-        return match[1] if match else ""
 
     def _node(self, node: int, cluster_id: str) -> DockerContainer:
         name = node_name(self.spec, node)

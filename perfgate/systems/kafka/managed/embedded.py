@@ -47,7 +47,6 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
-        """Whether brokers start with Java's cache of earlier ones."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError for too little room for temporary files, once data of killed runs is deleted."""

@@ -42,7 +42,6 @@ from perfgate.systems.own_processes import OwnProcesses
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
 DATA = "kafka-perf-gate-data-"
-"""Prefix of the names of folders with brokers' data."""
 
 
 class EmbeddedCluster(OwnCluster):

@@ -144,8 +144,6 @@ Started = TypeVar("Started", bound=OwnCluster)
 
 
 class KafkaTarget(OwnTarget[Started]):
-    """Starts clusters of Kafka, whose brokers may have exporters for a Prometheus."""
-
     def __init__(self, *, log_folder: Path, say: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED) -> None:
         super().__init__(log_folder=log_folder, say=say)
         self._monitoring = monitoring

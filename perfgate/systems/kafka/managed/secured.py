@@ -34,7 +34,6 @@ EXTENSIONS = ("bc:c", "ku=digitalSignature,keyCertSign", f"san=ip:{HOST},dns:loc
 """The certificate is its own authority."""
 LAST_WORDS = 300
 INSIDE = "/opt/kafka/config/keys.p12"
-"""Path of the key store in a broker's container."""
 
 
 class Secured:

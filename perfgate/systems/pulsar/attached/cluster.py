@@ -83,7 +83,6 @@ class AttachedPulsar(AttachedCluster):
         raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
 
     def live_settings(self) -> LiveSettings:
-        """Changes the brokers' settings while they run, each noted before; `close` puts them back."""
         if not self._nodes.each_answers:
             raise ConfigurationError(NO_SETTINGS)
         return LiveSettings(

@@ -93,7 +93,6 @@ class DescribedPulsar(Described):
         return f"{self.path.resolve()} {self.bootstrap} {','.join(self.admin_urls)}"
 
     def permissions(self, *, transactions: bool, broker_config: bool, faults: bool) -> list[str]:
-        """The role that a run with these needs."""
         if broker_config or faults:
             return ["a superuser's role (dynamic settings of brokers, and whether a fault does others harm)"]
         return [
@@ -207,7 +206,6 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _url(table: Mapping[str, Any], key: str, legal: re.Pattern[str], example: str) -> str:
-    """The URL of some servers, with its scheme once. Raises ConfigurationError for anything else."""
     value = table.get(key, "")
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):

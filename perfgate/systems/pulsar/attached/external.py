@@ -43,8 +43,6 @@ FAILURES = (TargetError, ConfigurationError, OSError)
 
 
 class PulsarCleaner(Cleaner[Admin]):
-    """Undoes a run's noted changes on Pulsar's brokers."""
-
     _described: DescribedPulsar
 
     def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
@@ -146,7 +144,6 @@ class PulsarTarget(AttachedTarget[Admin, AttachedPulsar]):
         self._not_well: Collection[int] = ()
         """Brokers that a start was let go on with although they are not well."""
         self._number = 0
-        """Number of the run's last namespace."""
 
     def _connected(self) -> Admin:
         described = self._described

@@ -56,7 +56,6 @@ BOUNDED_OF_BROKERS = (
 
 
 def never_of_brokers(name: str, value: str) -> str | None:
-    """The reason why a run never sets a broker setting to this value on brokers that others share."""
     rule = next((rule for rule in BOUNDED_OF_BROKERS if rule.has(name)), None)
     return never_set(name, value, () if rule else NEVER_OF_BROKERS, BOUNDED_OF_BROKERS)
 

@@ -60,7 +60,6 @@ class Nodes:
 
     @property
     def each_answers(self) -> bool:
-        """Whether every broker is known, and answers at its own address."""
         return bool(self.brokers) and set(self.urls) == set(self.brokers)
 
 

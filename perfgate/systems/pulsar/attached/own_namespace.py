@@ -120,7 +120,7 @@ def remove(admin: Admin, name: str) -> None:
 
 
 class TopicsOfRun(Topics):
-    """Topics in the run's own namespace: none is created or deleted where the brokers are another cluster's."""
+    """Topics in the run's own namespace; see :class:`Topics`. None is touched on brokers of another cluster."""
 
     def __init__(self, cluster: Checked, admin: Admin, brokers: dict[str, int], require: Callable[[], None]) -> None:
         """`brokers`: ids by host:port; `require` raises TargetError when the brokers are not those of the run."""
@@ -128,18 +128,15 @@ class TopicsOfRun(Topics):
         self._require = require
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """See :meth:`Topics.create`. Raises TargetError where other brokers than the run's would be asked."""
         self._require()
         super().create(name, spec)
 
     def reuse(self, name: str, spec: TopicSpec) -> None:
-        """See :meth:`Topics.reuse`. Raises as `create`."""
         self._require()
         super().reuse(name, spec)
 
     def leaders(self, name: str, count: int = 1) -> tuple[int, ...]:
-        """See :meth:`Topics.leaders`. Raises TargetError where brokers are not known: the role is no superuser."""
-        if not self._brokers():
+        if not self._brokers():  # the role is no superuser
             raise TargetError("which brokers there are is not known")
         return super().leaders(name)
 

@@ -37,7 +37,6 @@ from perfgate.systems.pulsar.managed.nodes import (
 from perfgate.systems.pulsar.managed.own_cluster import NOT_READY, OwnCluster, PulsarFaults, StartedTarget, check_specs
 
 DATA = "kafka-perf-gate-pulsar-data-"
-"""Prefix of the names of folders with nodes' data."""
 SETUP = "metadata set-up"
 
 
@@ -161,7 +160,6 @@ class PulsarTarget(StartedTarget[EmbeddedCluster]):
         super().__init__(log_folder=log_folder, say=say)
         self._cross_zone, self._compared, self._jars = cross_zone, compared, jars
         self._warm_start = True
-        """Whether nodes start with Java's caches of earlier ones."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the folder for temporary files has too little room, without killed runs' data.

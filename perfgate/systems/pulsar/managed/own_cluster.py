@@ -72,7 +72,6 @@ class OwnCluster(StartedCluster):
     internal, same_zone = SAME_ZONE_LISTENER, ""
     """Listeners for other brokers, and for clients of this zone; empty: the same."""
     bound = HOST
-    """The address that nodes listen at."""
 
     def __init__(self, spec: ClusterSpec, logs: Path, *, cross_zone: bool) -> None:
         """`cross_zone`: put proxies in front of the brokers, for clients of another zone."""
@@ -115,8 +114,7 @@ class OwnCluster(StartedCluster):
     def _spawn(self, node: int) -> None: ...
 
     @abstractmethod
-    def _set_metadata_up(self) -> None:
-        """Initialise the cluster's metadata, by Pulsar's own tool."""
+    def _set_metadata_up(self) -> None: ...
 
     @abstractmethod
     def _started_proxy(self) -> ToxiproxyApi:
@@ -179,7 +177,6 @@ class OwnCluster(StartedCluster):
         raise TargetError(f"no quota is set here ({client_id}: {bytes_per_s:,} bytes/s)")
 
     def rtt_ms(self, link: Link) -> float:
-        """Median over the brokers of their round trips, in ms."""
         addresses = (server.split(":") for server in servers_of(self.bootstrap(link)))
         return statistics.median(ping_rtt_ms(host, int(port)) for host, port in addresses)
 
