@@ -595,8 +595,10 @@ def test_a_broker_of_another_cluster_at_its_address_is_not_the_one_that_was_take
         assert not cleaner._answers(other.addresses[1], one._cluster_id)
     cluster = one.cluster(SPEC)
     assert cluster._answers(pulsar.addresses[2])
-    pulsar.metadata = "10.0.0.1:2181"
+    kept = dict(pulsar.namespaces)
+    pulsar.namespaces.clear()
     assert not cluster._answers(pulsar.addresses[2]), "nor by the run itself"
+    pulsar.namespaces.update(kept)
 
 
 class DownUntil(set[int]):

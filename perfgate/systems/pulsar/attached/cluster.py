@@ -12,7 +12,7 @@ from perfgate.model.target import PREFIX
 from perfgate.systems.attached.cluster import ALL, AttachedCluster, Changed, OfRun, OtherClusterError
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.attached.described import DescribedPulsar
-from perfgate.systems.pulsar.attached.nodes import Nodes, answers, role_of, unhealthy, unwell
+from perfgate.systems.pulsar.attached.nodes import Nodes, role_of, unhealthy, unwell
 from perfgate.systems.pulsar.attached.own_namespace import OwnNamespace, TopicsOfRun
 from perfgate.systems.pulsar.client.admin import Admin
 from perfgate.systems.pulsar.client.live_settings import LiveSettings, await_broker, put
@@ -30,7 +30,6 @@ SESSIONS = ("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis"
 class AttachedPulsar(AttachedCluster):
     """Pulsar's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
-    _described: DescribedPulsar
     rtt_of = "a TCP connection to each server of the service URL; the median"
 
     def __init__(
@@ -111,7 +110,7 @@ class AttachedPulsar(AttachedCluster):
 
     def _answers(self, address: str) -> bool:
         url = self._nodes.url_of(address)
-        return bool(url) and answers(url, self._described, self._manifest.cluster_id)
+        return bool(url) and self._admin.is_ready(url) and self._namespace.is_at(url)
 
     def _session_s(self) -> float:
         try:

@@ -55,6 +55,10 @@ class OwnNamespace:
         if self._requested and (difference := not_the_same(admin or self._admin, self.name, self.id)):
             raise OtherClusterError(difference)
 
+    def is_at(self, url: str) -> bool:
+        """Whether the broker at a base URL has it, as far as it answers: one of another cluster has not."""
+        return not (self._requested and not_the_same(self._admin, self.name, self.id, url))
+
     def remove(self) -> None:
         """Delete it with all its topics; without an answer to the request it may not exist. Raises TargetError."""
         if self._requested and (self._answered or self._admin.properties(self.name) is not None):
