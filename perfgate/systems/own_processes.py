@@ -15,6 +15,16 @@ from perfgate.host.waiting import tail_of
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Action
 
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n{stacks}
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+"""Java's logs, to its standard output; `stacks`: how an exception is printed, where not in full."""
 LAST_LINES, LOOKED_AT = 15, 60
 """Lines of a log that are shown, and those that they are chosen from."""
 DISK_FULL, DISK_LOOKED_AT = "No space left on device", 500

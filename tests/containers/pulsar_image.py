@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from perfgate.systems.own_processes import LOG4J
 from perfgate.systems.pulsar.jars import kept_digests, pulsar_jars
-from perfgate.systems.pulsar.managed.nodes import LOG4J, OPENED
+from perfgate.systems.pulsar.managed.nodes import OPENED
 
 USER = 10_000
 LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6")
@@ -131,7 +132,7 @@ def pulsar_files(version: str, java: Path) -> dict[str, Path | str]:
         "pulsar/conf/broker.conf": BROKER,
         "pulsar/conf/bookkeeper.conf": BOOKKEEPER,
         "pulsar/conf/zookeeper.conf": ZOOKEEPER,
-        "pulsar/conf/log4j2.properties": LOG4J,
+        "pulsar/conf/log4j2.properties": LOG4J.format(stacks="%xEx{12}"),
         "etc/passwd": f"root:x:0:0::/:/bin/bash\npulsar:x:{USER}:0::/pulsar/data:/bin/bash\n",
         "etc/group": "root:x:0:\n",
         "etc/nsswitch.conf": "hosts: files dns\n",

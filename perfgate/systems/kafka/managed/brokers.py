@@ -29,15 +29,6 @@ OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
 """Left out with another collector: a JVM with two collectors does not start."""
 BESIDE_HEAP_MIB = 250.0
 """Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
-LOG4J = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = INFO
-rootLogger.appenderRef.out.ref = out
-"""
 
 
 def broker_ids(spec: ClusterSpec) -> range:

@@ -21,7 +21,6 @@ from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.java import digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
     JVM_OPTIONS,
-    LOG4J,
     SeverableLinks,
     broker_ids,
     controller_ids,
@@ -37,7 +36,7 @@ from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.tiered import is_tiered, tiered_jar, tiered_settings
-from perfgate.systems.own_processes import OwnProcesses
+from perfgate.systems.own_processes import LOG4J, OwnProcesses
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
@@ -95,7 +94,7 @@ class EmbeddedCluster(OwnCluster):
 
     def start(self) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
-        (self._data / "log4j2.properties").write_text(LOG4J)
+        (self._data / "log4j2.properties").write_text(LOG4J.format(stacks=""))
         for node in self._nodes:
             write_properties(self._properties(node), self._node_settings(node))
         self._format_storage()

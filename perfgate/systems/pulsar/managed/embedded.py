@@ -19,11 +19,10 @@ from perfgate.model import ClusterSpec
 from perfgate.model.counting import counted
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems import unable
-from perfgate.systems.own_processes import OwnProcesses
+from perfgate.systems.own_processes import LOG4J, OwnProcesses
 from perfgate.systems.pulsar.jars import JAVA_NEEDED, kept_digests, pulsar_jars
 from perfgate.systems.pulsar.managed.nodes import (
     CONF_OPTION,
-    LOG4J,
     MAIN,
     METADATA_SETUP,
     ROLES,
@@ -70,7 +69,7 @@ class EmbeddedCluster(OwnCluster):
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
-        (self._data / "log4j2.properties").write_text(LOG4J)
+        (self._data / "log4j2.properties").write_text(LOG4J.format(stacks="%xEx{12}"))
         for node in self._nodes:
             write_properties(self._conf(node), self._settings(node))
         yield

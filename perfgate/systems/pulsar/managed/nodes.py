@@ -88,15 +88,6 @@ JVM_OPTIONS = (
 SINCE: Mapping[str, int] = {"--enable-native-access=ALL-UNNAMED": 21, "--sun-misc-unsafe-memory-access=allow": 23}
 """Options that older Java refuses, or does not need, by its first release that knows them."""
 USAGE = "usage: BookieServer"
-LOG4J = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n%xEx{12}
-rootLogger.level = INFO
-rootLogger.appenderRef.out.ref = out
-"""
 
 
 def broker_ids(spec: ClusterSpec) -> range:
