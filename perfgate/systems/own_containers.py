@@ -68,18 +68,18 @@ class OwnContainers:
             more["nano_cpus"] = int(cpus * 1e9)
         if limits and (memory := limits.memory_mib_per_broker):
             more["mem_limit"] = more["memswap_limit"] = f"{memory}m"  # the same: no swap
-        container, name = DockerContainer(image), self._name_of(node)
-        container.with_network(self._network).with_network_aliases(name)
-        container.with_kwargs(labels={OWNER: mark_of_this_process()}, hostname=name, **more)
-        self.nodes[node] = container
-        return container
+        name = self._name_of(node)
+        container = self.nodes[node] = self._made(image, hostname=name, **more)
+        return container.with_network_aliases(name)
 
     def beside(self, name: str, image: str) -> DockerContainer:
         """Return a container in the nodes' network that is watched and removed with them."""
-        container = DockerContainer(image)
-        container.with_network(self._network).with_kwargs(labels={OWNER: mark_of_this_process()})
-        self.others[name] = container
+        container = self.others[name] = self._made(image)
         return container
+
+    def _made(self, image: str, **more: object) -> DockerContainer:
+        labels = {OWNER: mark_of_this_process()}
+        return DockerContainer(image).with_network(self._network).with_kwargs(labels=labels, **more)
 
     def start_proxy(
         self,

@@ -186,7 +186,9 @@ class CommandFaults:
         if action in BACK:
             self._take(action, node)
         else:
-            self._give_back(action, node)
+            self._commands.run(action, node, self._brokers[node])
+            self._taken.add(node)  # that it had gone was seen
+            self._returning[node] = self._away.pop(node, action)
 
     def wait_until_ended(self, node: int) -> None:
         """Do nothing: the stop command has waited, and the cluster shows the rest."""
@@ -246,8 +248,3 @@ class CommandFaults:
 
         failure = f"broker {broker} is not taken away: the cluster was not well"
         poll_until(failure, well, within_s=WELL_WITHIN_S, every_s=LOOK_EVERY_S, not_yet=(NotYet, TargetError))
-
-    def _give_back(self, name: str, broker: int) -> None:
-        self._commands.run(name, broker, self._brokers[broker])
-        self._taken.add(broker)  # that it had gone was seen
-        self._returning[broker] = self._away.pop(broker, name)
