@@ -381,6 +381,17 @@ def test_addresses_of_two_clusters_are_refused(pulsar: FakePulsar, target: Made)
             assert not pulsar.namespaces
 
 
+def test_an_address_of_another_cluster_is_found_although_a_broker_is_silent(pulsar: FakePulsar, target: Made) -> None:
+    """What the silent one ended went before, and a permitted start went on with both clusters."""
+    pulsar.silent = {1}
+    with served(FakePulsar(1)) as other:
+        one = target(pulsar, unhealthy_is_fine=True)
+        one._described = replace(one._described, admin_urls=(*pulsar.urls, *other.urls))
+        with pytest.raises(ConfigurationError, match="its addresses are not of one cluster"):
+            one.prepare([SPEC])
+    assert not pulsar.namespaces
+
+
 @pytest.mark.parametrize("where", ["service-url", r"\[zones\] cross-zone"])
 def test_each_url_that_clients_use_is_tried_at_the_start(
     pulsar: FakePulsar, target: Made, notes: list[str], monkeypatch: pytest.MonkeyPatch, where: str

@@ -68,12 +68,12 @@ class Trials:
         """Try each action of a run. Raises ConfigurationError for what the role may not do, and for another cluster."""
         with self._namespace() as namespace:
             name = namespace.name
-            self._try_admin(namespace)
             for url in self._described.admin_urls:
                 if reason := not_the_same(self._admin, name, namespace.id, url):
                     raise ConfigurationError(
                         f"{self._described.path}: its addresses are not of one cluster: {reason}; nothing else was done"
                     )
+            self._try_admin(namespace)
             self._try_clients(f"persistent://{name}/{PREFIX}probe")
 
     def may_see_the_tenant(self) -> None:
