@@ -17,7 +17,7 @@ from perfgate.load.schedule import Window
 from perfgate.model import Load, Scenario, Settings, TopicSpec, settings
 from perfgate.model.load import LoadSpec
 from perfgate.systems.kafka.load import clib, clients
-from perfgate.systems.kafka.load.librdkafka import producers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build.rounds import scenario
 
 PARTITIONS = 4
@@ -47,7 +47,7 @@ def request(
         window_s=1,
         warmup_max_s=1,
     )
-    return dict(producers_of(spec)["producer-1"])
+    return dict(KafkaInstructions().producers_of(spec)["producer-1"])
 
 
 def sender(

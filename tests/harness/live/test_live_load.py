@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from perfgate.fixtures.wiring_kafka import make_driver
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.load import engine, journaled
+from perfgate.load.instructions import Requests
 from perfgate.load.payload import run_tag
 from perfgate.measure.assembly import timed_out_share
 from perfgate.measure.validity import accounting_of, flaws
@@ -31,7 +32,7 @@ from perfgate.model import (
 )
 from perfgate.model.histogram import figures_of, merged
 from perfgate.model.load import LoadError, LoadSpec, Received, Sent
-from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver, consumers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.build import accounting
@@ -243,13 +244,15 @@ def test_every_group_receives_every_record(live: LiveLoad[EmbeddedCluster]) -> N
 def test_a_group_that_misses_records_is_found(live: LiveLoad[EmbeddedCluster], monkeypatch: pytest.MonkeyPatch) -> None:
     """The second group is not given partition 1, the first everything."""
 
-    def short(spec: LoadSpec) -> dict[str, dict[str, object]]:
+    consumers_of = KafkaInstructions.consumers_of
+
+    def short(self: KafkaInstructions, spec: LoadSpec) -> Requests:
         return {
             name: {**worker, "assigned": [[0, 1, 2], [0, 2]] if worker["first"] else worker["assigned"]}
-            for name, worker in consumers_of(spec).items()
+            for name, worker in consumers_of(self, spec).items()
         }
 
-    monkeypatch.setattr(KafkaInstructions, "consumers_of", staticmethod(short))
+    monkeypatch.setattr(KafkaInstructions, "consumers_of", short)
     monkeypatch.setattr(engine, "CATCH_UP_S", 2)
     scenario = row(BASE, load=Load(kind="paced", rate=300), consumers=Consumers(membership="assigned", groups=2))
     result, end_offsets = live.run(DRIVER, scenario)

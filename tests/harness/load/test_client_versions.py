@@ -14,7 +14,7 @@ from perfgate.load.transport import ROOT, WORKER
 from perfgate.model import Change
 from perfgate.model.changes import changed, read_value
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, cannot_have, folder_of, producers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, LibrdkafkaDriver, cannot_have, folder_of
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC
@@ -69,7 +69,7 @@ def worker_says(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_library_from_elsewhere_is_a_failure(tmp_path: Path) -> None:
-    (request,) = producers_of(SPEC).values()
+    (request,) = KafkaInstructions().producers_of(SPEC).values()
     found = worker_says({**request, "client_path": str(tmp_path)})
     assert f"the client in {tmp_path} was asked for, " in found["reason"]
 
@@ -86,5 +86,5 @@ def test_the_older_release_is_fetched_and_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == OLDER, done.stderr
     row = replace(SPEC.scenario, client_version=OLDER)
-    (request,) = producers_of(replace(SPEC, scenario=row)).values()
+    (request,) = KafkaInstructions().producers_of(replace(SPEC, scenario=row)).values()
     assert request["client_path"] == str(folder_of(OLDER))

@@ -319,9 +319,8 @@ def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_h
     reads = LocalTransport(("-c", READS_ALL))
 
     class Holes(KafkaInstructions):
-        @staticmethod
-        def consumers_of(spec: LoadSpec) -> Requests:
-            return {name: {**told, "followed": followed} for name, told in KafkaInstructions.consumers_of(spec).items()}
+        def consumers_of(self, spec: LoadSpec) -> Requests:
+            return {name: {**told, "followed": followed} for name, told in super().consumers_of(spec).items()}
 
     def found() -> int:
         return len(read_everything(Holes(), SPEC, tmp_path, [3], replace(observer([]), progress=more), reads))

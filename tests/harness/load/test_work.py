@@ -21,7 +21,7 @@ from perfgate.measure.setup import cannot_work
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Scenario, settings
 from perfgate.model.changes import read_value, with_changes
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.load.librdkafka import consumers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC, observer, processes
@@ -223,11 +223,12 @@ def test_its_paths_are_those_of_the_declaration() -> None:
 
 def test_what_clients_are_told() -> None:
     row = replace(PACED, consumers=replace(GROUP, work_sigma=0.5, commit_records=7))
-    worker: Any = consumers_of(replace(SPEC, scenario=row))["consumer-1"]
+    worker: Any = KafkaInstructions().consumers_of(replace(SPEC, scenario=row))["consumer-1"]
     assert worker["work"] == {**CONSTANT, "sigma": 0.5}
     assert worker["commit_records"] == 7
     assert worker["client"]["enable.auto.commit"] == "false", "it commits itself"
-    idle: Any = consumers_of(replace(SPEC, scenario=replace(PACED, consumers=Consumers(membership="group"))))
+    row = replace(PACED, consumers=Consumers(membership="group"))
+    idle: Any = KafkaInstructions().consumers_of(replace(SPEC, scenario=row))
     assert idle["consumer-1"]["work"] is None
     assert idle["consumer-1"]["client"]["enable.auto.commit"] == "true"
 

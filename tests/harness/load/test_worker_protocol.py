@@ -28,7 +28,7 @@ from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, Scenario, settings
 from perfgate.model.load import LoadError, SendsFailedError
-from perfgate.systems.kafka.load.librdkafka import KafkaInstructions, consumers_of, producers_of
+from perfgate.systems.kafka.load.librdkafka import KafkaInstructions
 from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 from tests.harness.build.transactions import TRANSACTED, brokers, request
 
@@ -154,11 +154,13 @@ def test_a_generator_says_whose_failure_it_was(code: str, kind: type) -> None:
         assert (raised.value.attempted, raised.value.failed, raised.value.code) == (390, 0, code)
 
 
+KAFKA = KafkaInstructions()
+
+
 class Impatient(KafkaInstructions):
     """Those of a system whose outcomes are waited for no longer than 1 s, margin and all."""
 
-    @staticmethod
-    def drain_s_of(scenario: Scenario) -> float:
+    def drain_s_of(self, scenario: Scenario) -> float:
         return 1.0 - DRAIN_MARGIN_S
 
 
@@ -220,7 +222,7 @@ def test_brokers_do_not_hold_the_end_of_a_backlog_that_is_read_again(
 ) -> None:
     """A lap of 300,000 records took 1.0 to 1.5 s, most of it the 0.5 s for which each partition's end was held."""
     consumers = Consumers(membership="assigned", config=settings(stated))
-    told = consumers_of(replace(SPEC, scenario=replace(SPEC.scenario, load=load, consumers=consumers)))
+    told = KAFKA.consumers_of(replace(SPEC, scenario=replace(SPEC.scenario, load=load, consumers=consumers)))
     clients: list[Any] = [worker["client"] for worker in told.values()]
     assert [client["fetch.wait.max.ms"] for client in clients] == [held_ms]
 
@@ -244,13 +246,13 @@ def test_producers_write_what_the_consumers_of_their_number_read(
         consumers=consumers,
     )
     spec = replace(SPEC, scenario=row)
-    wrote, read = producers_of(spec), consumers_of(spec)
+    wrote, read = KAFKA.producers_of(spec), KAFKA.consumers_of(spec)
     even = partitions % (processes[1] * threads[1]) == 0
     assert (pairs := paired(wrote, read)) or not (even and groups == 1 and processes[0] == processes[1])
     assert pairs == reads_what_it_wrote(row) or processes[0] == 1
     own: list[Any] = [one["own_partitions"] for one in wrote.values() if "own_partitions" in one]
     if not own:
-        assert (wrote, read) == (producers_of(spec), consumers_of(spec))
+        assert (wrote, read) == (KAFKA.producers_of(spec), KAFKA.consumers_of(spec))
         return
     assert sorted(number for each in own for number in each) == list(range(partitions))
     assert len(own) == len(wrote) == len(read)
@@ -264,10 +266,10 @@ def test_producers_write_what_the_consumers_of_their_number_read(
 def test_keys_choose_their_partitions_themselves() -> None:
     row = replace(SPEC.scenario, consumers=Consumers(membership="assigned"), keys=Keys(kind="random"))
     spec = replace(SPEC, scenario=row)
-    assert not paired(producers_of(spec), consumers_of(spec))
+    assert not paired(KAFKA.producers_of(spec), KAFKA.consumers_of(spec))
     assert not reads_what_it_wrote(row)
     group = replace(spec, scenario=replace(row, keys=Keys(), consumers=Consumers(membership="group")))
-    assert not paired(producers_of(group), consumers_of(group))
+    assert not paired(KAFKA.producers_of(group), KAFKA.consumers_of(group))
     assert not reads_what_it_wrote(group.scenario)
 
 

@@ -13,14 +13,13 @@ from pathlib import Path
 
 from perfgate.host.disk import cache_dir
 from perfgate.load.engine import SuiteEngine
-from perfgate.load.instructions import Requests, consumer_requests, producer_requests
+from perfgate.load.instructions import Instructions
 from perfgate.load.transport import Transport
-from perfgate.model import KIB, ClusterSpec, Crowd, Scenario, Settings, with_settings
+from perfgate.model import KIB, ClusterSpec, Consumers, Crowd, Scenario, Settings, with_settings
 from perfgate.model.changes import release_numbers
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.kafka.load.official import by_hand
 
-SYSTEM = "kafka"
 STATISTICS_MS = 500
 
 # librdkafka's equivalents of the Java client's defaults, where the scenario states nothing else:
@@ -67,64 +66,8 @@ def producer_settings(producer: Settings) -> dict[str, str]:
     return dict(with_settings(SAME_AS_JAVA, dict(producer)))
 
 
-def drain_s_of(scenario: Scenario) -> float:
-    """Time for the outcomes of a producer's records in the end, in s."""
-    return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
-
-
-def producers_of(spec: LoadSpec) -> Requests:
-    scenario = spec.scenario
-    client = producer_settings(scenario.producer)
-    if scenario.transaction_ms:
-        # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
-        client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
-        # Nor for an answer: 100 ms less is its own rule where nothing is stated.
-        if waits := {**dict(spec.security), **client}.get("socket.timeout.ms"):
-            client["socket.timeout.ms"] = str(min(int(waits), int(client["transaction.timeout.ms"]) - 100))
-    own = {
-        **_common(spec, client),
-        "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
-        "buffer_records": int(client["queue.buffering.max.messages"]),
-        "compressed": client["compression.type"] != "none",
-        "lingers": float(client["linger.ms"]) > 0,
-    }
-    if crowd := scenario.crowd:  # a crowd that does not divide is refused
-        processes = scenario.producers
-        own["crowd"] = {"connections": crowd.connections // processes, "idle": crowd.idle // processes}
-    return producer_requests(spec, own, drain_s_of(scenario))
-
-
-def consumers_of(spec: LoadSpec) -> Requests:
-    scenario, consumers = spec.scenario, spec.scenario.consumers
-    if consumers is None:
-        return {}
-    backlog, share = not scenario.load.sends, consumers.membership == "share"
-    client: dict[str, str] = {}
-    if not share:  # what a share group's brokers decide, its members may not set: where it begins, what is committed
-        client |= dict(CONSUME_AS_JAVA)
-        client["queued.max.messages.kbytes"] = str(max(1024, STORE_KIB // scenario.topic.in_all))
-        client["queued.min.messages"] = str(max(1000, STORE_RECORDS // scenario.topic.in_all))
-        if backlog:
-            client["fetch.wait.max.ms"] = END_WAIT_MS
-    client |= dict(consumers.config)
-    # Without commits an assigned consumer leaves no group behind.
-    if consumers.membership == "assigned" or consumers.commit_records:
-        client["enable.auto.commit"] = "false"
-    if not share:
-        client["statistics.interval.ms"] = str(STATISTICS_MS)
-    if backlog:
-        client["enable.partition.eof"] = "true"
-
-    def own(group: str) -> dict[str, object]:
-        common = _common(spec, {**client, "group.id": group})
-        return {**common, "share": share, "commit_records": consumers.commit_records}
-
-    return consumer_requests(spec, own, drain_s_of(scenario))
-
-
 def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
     return {
-        "system": SYSTEM,
         "client_path": str(folder_of(spec.scenario.client_version)) if spec.scenario.client_version else "",
         # The scenario's own settings win: what is measured is what is declared.
         "client": {
@@ -171,15 +114,54 @@ def cannot_have(wanted: str) -> str | None:
     return None
 
 
-class KafkaInstructions:
-    """See :class:`perfgate.load.instructions.Instructions`."""
-
-    system, engine = SYSTEM, "librdkafka"
-    buffer_settings: tuple[str, ...] = ("queue.buffering.max.kbytes", "queue.buffering.max.messages")
-    producers_of = staticmethod(producers_of)
-    consumers_of = staticmethod(consumers_of)
-    drain_s_of = staticmethod(drain_s_of)
+class KafkaInstructions(Instructions):
+    system, engine = "kafka", "librdkafka"
+    buffer_settings = ("queue.buffering.max.kbytes", "queue.buffering.max.messages")
     by_hand = staticmethod(by_hand)
+
+    def producer(self, spec: LoadSpec) -> dict[str, object]:
+        scenario = spec.scenario
+        client = producer_settings(scenario.producer)
+        if scenario.transaction_ms:
+            # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
+            client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
+            # Nor for an answer: 100 ms less is its own rule where nothing is stated.
+            if waits := {**dict(spec.security), **client}.get("socket.timeout.ms"):
+                client["socket.timeout.ms"] = str(min(int(waits), int(client["transaction.timeout.ms"]) - 100))
+        own = {
+            **_common(spec, client),
+            "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
+            "buffer_records": int(client["queue.buffering.max.messages"]),
+            "compressed": client["compression.type"] != "none",
+            "lingers": float(client["linger.ms"]) > 0,
+        }
+        if crowd := scenario.crowd:  # a crowd that does not divide is refused
+            processes = scenario.producers
+            own["crowd"] = {"connections": crowd.connections // processes, "idle": crowd.idle // processes}
+        return own
+
+    def consumer(self, spec: LoadSpec, consumers: Consumers, group: str) -> dict[str, object]:
+        backlog, share = not spec.scenario.load.sends, consumers.membership == "share"
+        client: dict[str, str] = {}
+        if not share:  # a share group's brokers decide where it begins and what is committed; its members may not
+            client |= dict(CONSUME_AS_JAVA)
+            client["queued.max.messages.kbytes"] = str(max(1024, STORE_KIB // spec.scenario.topic.in_all))
+            client["queued.min.messages"] = str(max(1000, STORE_RECORDS // spec.scenario.topic.in_all))
+            if backlog:
+                client["fetch.wait.max.ms"] = END_WAIT_MS
+        client |= dict(consumers.config)
+        # Without commits an assigned consumer leaves no group behind.
+        if consumers.membership == "assigned" or consumers.commit_records:
+            client["enable.auto.commit"] = "false"
+        if not share:
+            client["statistics.interval.ms"] = str(STATISTICS_MS)
+        if backlog:
+            client["enable.partition.eof"] = "true"
+        common = _common(spec, {**client, "group.id": group})
+        return {**common, "share": share, "commit_records": consumers.commit_records}
+
+    def drain_s_of(self, scenario: Scenario) -> float:
+        return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
 
     def batching(self, scenario: Scenario) -> Batching:
         client = producer_settings(scenario.producer)

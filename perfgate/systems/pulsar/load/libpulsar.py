@@ -8,15 +8,14 @@ from dataclasses import replace
 from functools import cache
 
 from perfgate.load.engine import SuiteEngine
-from perfgate.load.instructions import Requests, consumer_requests, producer_requests
+from perfgate.load.instructions import Instructions
 from perfgate.load.transport import Transport
-from perfgate.model import KIB, Scenario, with_settings
+from perfgate.model import KIB, Consumers, Scenario, with_settings
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.official import by_hand
 from perfgate.systems.pulsar.load.settings import SERVICE_URL, most_pending, refuses, settings_of
 
-SYSTEM = "pulsar"
 SHARED = ("shared", "key-shared")
 """Types of subscriptions whose consumers receive any record of any partition."""
 IN_FLIGHT = 1
@@ -30,11 +29,9 @@ def subscription_of(group: str) -> str:
     return group.rpartition("/")[2]
 
 
-class PulsarInstructions:
-    """See :class:`perfgate.load.instructions.Instructions`. Clients: perfgate.systems.pulsar.load.clients."""
-
-    system, engine = SYSTEM, "libpulsar"
-    buffer_settings: tuple[str, ...] = ("maxPendingBytes", "maxPendingMessages")
+class PulsarInstructions(Instructions):
+    system, engine = "pulsar", "libpulsar"
+    buffer_settings = ("maxPendingBytes", "maxPendingMessages")
     by_hand = staticmethod(by_hand)
 
     def batching(self, scenario: Scenario) -> Batching:
@@ -50,34 +47,26 @@ class PulsarInstructions:
     def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
         return replace(scenario, producer=with_settings(scenario.producer, {"maxPendingBytes": buffer_kib * KIB}))
 
-    def producers_of(self, spec: LoadSpec) -> Requests:
+    def producer(self, spec: LoadSpec) -> dict[str, object]:
         client = settings_of(spec.scenario.producer, "producer")
         records = most_pending(client, spec.scenario.topic.partitions)
-        own = {
-            **_common(spec, client),
+        return {
+            "client": _client(spec, client),
             "buffer_bytes": min(int(client["maxPendingBytes"]), records * spec.scenario.record_bytes),
             "buffer_records": records,
             "compressed": client["compressionType"] != "NONE",
             "lingers": True,  # there is nothing to rotate
         }
-        return producer_requests(spec, own, self.drain_s_of(spec.scenario))
 
-    def consumers_of(self, spec: LoadSpec) -> Requests:
-        if (consumers := spec.scenario.consumers) is None:
-            return {}
-        client = settings_of(consumers.config, "consumer")
+    def consumer(self, spec: LoadSpec, consumers: Consumers, group: str) -> dict[str, object]:
         kind = "exclusive" if consumers.membership == "assigned" else consumers.membership
-
-        def own(group: str) -> dict[str, object]:
-            return {
-                **_common(spec, client),
-                "subscription": subscription_of(group),
-                "subscription_type": kind,
-                "share": kind in SHARED,
-                "followed": False,  # positions have gaps: sequence numbers show missing records
-            }
-
-        return consumer_requests(spec, own, self.drain_s_of(spec.scenario))
+        return {
+            "client": _client(spec, settings_of(consumers.config, "consumer")),
+            "subscription": subscription_of(group),
+            "subscription_type": kind,
+            "share": kind in SHARED,
+            "followed": False,  # positions have gaps: sequence numbers show missing records
+        }
 
     def drain_s_of(self, scenario: Scenario) -> float:
         return int(settings_of(scenario.producer, "producer")["sendTimeoutMs"]) / 1e3 + DRAIN_S
@@ -121,14 +110,10 @@ def _cannot_read(scenario: Scenario) -> str:
     return ""
 
 
-def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
+def _client(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, str]:
     _warn_of_slow()
-    return {
-        "system": SYSTEM,
-        "client_path": "",
-        # The scenario's own settings win: what is measured is what is declared.
-        "client": {**dict(spec.security), **client, SERVICE_URL: spec.bootstrap},
-    }
+    # The scenario's own settings win: what is measured is what is declared.
+    return {**dict(spec.security), **client, SERVICE_URL: spec.bootstrap}
 
 
 @cache
