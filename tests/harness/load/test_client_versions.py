@@ -48,6 +48,13 @@ def test_a_release_that_cannot_be_had_is_a_reason(cache: Path) -> None:
     assert list((cache / "kafka-perf-gate" / "clients").iterdir()) == [], "nothing half-fetched is left"
 
 
+def test_a_cache_that_cannot_be_written_is_a_reason(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ended with a traceback."""
+    (cache / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
+    assert (cannot_have(OLDER) or "").startswith(f"confluent-kafka {OLDER} could not be fetched: ")
+
+
 def test_what_is_here_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert cannot_have(OLDER) is not None, "from no registry there is none to be had"

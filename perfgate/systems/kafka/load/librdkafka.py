@@ -94,23 +94,21 @@ def cannot_have(wanted: str) -> str | None:
     folder = folder_of(wanted)
     if folder.is_dir():
         return None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".part-") as scratch:
-        into = Path(scratch) / folder.name
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--only-binary", ":all:", "--target", str(into), f"{PACKAGE}=={wanted}"]
-        try:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".part-") as scratch:
+            into = Path(scratch) / folder.name
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            command += ["--only-binary", ":all:", "--target", str(into), f"{PACKAGE}=={wanted}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{PACKAGE} {wanted} could not be fetched: {error}"
-        if done.returncode:
-            words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [done.stderr.strip()]
-            return f"{PACKAGE} {wanted} could not be fetched: {words[-1].removeprefix('ERROR: ')}"
-        try:
+            if done.returncode:
+                words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+                words = words or [done.stderr.strip()]
+                return f"{PACKAGE} {wanted} could not be fetched: {words[-1].removeprefix('ERROR: ')}"
             into.rename(folder)
-        except OSError:  # another run was faster
-            if not folder.is_dir():
-                raise
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if not folder.is_dir():  # else another run was faster
+            return f"{PACKAGE} {wanted} could not be fetched: {error}"
     return None
 
 
