@@ -141,20 +141,12 @@ class SuiteEngine:
                 warmup_s=opens - start,
                 steady=steady,
                 window_s=closes - opens,
+                woken_ms=woken_ms,
                 groups=max(1, load_spec.scenario.groups),
             )
             for load_spec, messages in zip((spec, *spec.beside), ((sent, received), *others), strict=True)
         )
-        parts = [replace(part, wake_delay_p99_ms=woken_ms) for part in parts]
-        return replace(
-            result,
-            wake_delay_p99_ms=woken_ms,
-            hosts=hosts,
-            one_clock=pairs,
-            growth=growth,
-            beside=tuple(parts),
-            lag=lag,
-        )
+        return replace(result, hosts=hosts, one_clock=pairs, growth=growth, beside=tuple(parts), lag=lag)
 
     def _results(
         self, generators: Generators, spec: LoadSpec, observer: Observer, prefix: str = ""
@@ -194,8 +186,11 @@ class SuiteEngine:
         # Relative to the start, which is set once every process is ready.
         turns = timetable(order, 0.0, at)
         most_s = turns[-1].closes + drain_s + MARGIN_S
+        times = {
+            side: [[turn.starts, turn.opens, turn.closes] for turn in turns if turn.side == side] for side in specs
+        }
         workers = {
-            f"{side}-{name}": {**request, "gap_s": at.gap_s, "turns": _times(turns, side), "most_s": most_s}
+            f"{side}-{name}": {**request, "gap_s": at.gap_s, "turns": times[side], "most_s": most_s}
             for side, spec in specs.items()
             for name, request in self._system.producers_of(spec).items()
         }
@@ -223,8 +218,9 @@ class SuiteEngine:
             active = sum(turn.closes - turn.starts for turn in own)
             window_s = sum(turn.closes - turn.opens for turn in own)
             share = active / (own[-1].closes - own[0].starts)
-            result = _load_result(sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, share=share)
-            loads[side] = replace(result, wake_delay_p99_ms=woken_ms)
+            loads[side] = _load_result(
+                sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, woken_ms=woken_ms, share=share
+            )
         return loads, {side: _late(turns, side, sent) for side, sent in results.items()}
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
@@ -285,10 +281,6 @@ def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:
     return WakeProbe() if load.open_loop else nullcontext()
 
 
-def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
-    return [[turn.starts, turn.opens, turn.closes] for turn in turns if turn.side == side]
-
-
 def _late(turns: Sequence[Turn], side: str, sent: Sequence[Message]) -> Late:
     """Number of a side's turns, before a measured turn of the other side, in which any client was late."""
     own = [number for number, turn in enumerate(turns) if turn.side == side]
@@ -309,6 +301,7 @@ def _load_result(
     warmup_s: float,
     steady: bool,
     window_s: float,
+    woken_ms: float | None,
     share: float = 1.0,
     groups: int = 1,
 ) -> LoadResult:
@@ -326,6 +319,7 @@ def _load_result(
         rss_mib=max(result["rss_mib"] for result in everything),
         sent=_sent(sent) if sent else None,
         received=_received(received, groups) if received else None,
+        wake_delay_p99_ms=woken_ms,
         window_late_s=max(result.get("window_late_s", 0.0) for result in everything),
     )
 
@@ -350,7 +344,7 @@ def _sent(results: Sequence[Message]) -> Sent:
     total = summed(results)
     figures: dict[str, Any] = {
         **{name: total[name] for name in (*_counts(Sent), *COLUMNS, "failed", "errors")},
-        **{name: _mean(results, name) for name in OF_A_CLIENT},
+        **{name: float(sum(r[name] / r["clients"] for r in results)) / len(results) for name in OF_A_CLIENT},
         **{name: added(results, name) for name in ("latency", "send_latency", "schedule_delay")},
     }
     if "sent_over_time" in total:
@@ -388,7 +382,3 @@ def _received(results: Sequence[Message], groups: int) -> Received:
 def _counts(kind: type[Sent | Received]) -> list[str]:
     """Names of the counts: fields declared as an int, with or without bounds."""
     return [name for name, declared in get_type_hints(kind).items() if declared is int]
-
-
-def _mean(results: Sequence[Message], name: str) -> float:
-    return float(sum(result[name] / result["clients"] for result in results)) / len(results)

@@ -82,7 +82,7 @@ class _Host:
 
     def look(self) -> Estimate:
         """The offset of this host's clock now."""
-        return estimate(itertools.starmap(Exchange, (self._exchange() for _ in range(EXCHANGES))))
+        return estimate(self._exchange() for _ in range(EXCHANGES))
 
     def begin_anew(self) -> None:
         """Estimate the clock before a round, and forget the journals of the last one."""
@@ -108,10 +108,10 @@ class _Host:
             service=self.ask("time_service"),
         )
 
-    def _exchange(self) -> tuple[float, float, float, float]:
+    def _exchange(self) -> Exchange:
         sent = time.monotonic()
         received, replied = self.ask("clock")
-        return sent, received, replied, time.monotonic()
+        return Exchange(sent, received, replied, time.monotonic())
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard, worker: Sequence[str]) -> None:
         """Start the processes, given the clock as it was `before`, and listen to them."""

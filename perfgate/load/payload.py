@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,27 +126,18 @@ class CompactHeaders:
         headers["check"], headers["check_high"] = check & np.uint64(0xFFFF), check >> np.uint64(16)
 
 
-class Headers(Protocol):
-    """Decodes headers of values that were read; `bytes`: how many of each it reads."""
-
-    bytes: int
-
-    def whole(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Mask of the values whose length can be this run's."""
-
-    def of(self, values: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """The first `bytes` of each value, whole ones, as HEADER."""
-
-
 class FullReading:
     """Reads headers of 32 bytes; bodies follow them."""
 
     bytes = HEADER.itemsize
+    """Number of bytes that it reads of each value."""
 
     def whole(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Mask of the values whose length can be this run's."""
         return np.asarray(lengths >= self.bytes)
 
     def of(self, values: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """The first `bytes` of each value, whole ones, as HEADER."""
         return values.view(HEADER)
 
 
@@ -175,6 +166,9 @@ class CompactReading:
         headers["producer"], headers["sequence"] = producers, sequences
         headers["time_ns"] = self._due(producers.astype(np.int64), sequences.astype(np.int64)) * 1e9
         return headers
+
+
+Headers = FullReading | CompactReading
 
 
 def _folded(bodies: Bytes) -> Words:

@@ -253,8 +253,7 @@ class Generators:
 
     def growth(self, opens: float, closes: float) -> float:
         """The rate in the second half of a window over that in the first; 1.0 where either had none."""
-        edges = [latest_before(self._history, at) for at in (opens, (opens + closes) / 2, closes)]
-        first, middle, last = edges
+        first, middle, last = (latest_before(self._history, at) for at in (opens, (opens + closes) / 2, closes))
         if first is None or middle is None or last is None:
             return 1.0
         before, after = rate_between(first, middle), rate_between(middle, last)

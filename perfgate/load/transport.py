@@ -239,11 +239,10 @@ class LocalTransport:
         try:
             for name, spec in specs.items():
                 started[name] = LocalProcess(name, spec, heard, self._worker, self._end_s)
-        except OSError as error:  # a full disk has no room for their standard error
+        except BaseException as error:
             ended(started)
-            raise LoadError(f"its generators cannot be started: {error}") from error
-        except BaseException:
-            ended(started)
+            if isinstance(error, OSError):  # a full disk has no room for their standard error
+                raise LoadError(f"its generators cannot be started: {error}") from error
             raise
         return started
 
