@@ -5,6 +5,7 @@ A worker process loads ``perfgate.systems.<system>.load.clients``, a :class:`Cli
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -26,6 +27,14 @@ Hear = Callable[[Rows, Moments], None]
 BY_KEY = -1
 """In place of a partition: the client chooses each record's by its key."""
 Pointers = npt.NDArray[np.uint64]
+Signatures = Mapping[str, tuple[Any, tuple[Any, ...]]]
+"""Types of the result and of the arguments of a library's functions, by name."""
+
+
+def declare(library: ctypes.CDLL, signatures: Signatures) -> None:
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
 
 
 class _AllMemory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,10 @@ ENGLISH = ("-Duser.language=en", "-Duser.country=US")
 START_TIMEOUT_S = 30
 LAST_WORDS = 5
 LOOK_EVERY_S = 0.1
+
+
+NUMBER = r"(-?[\d.]+(?:[eE][-+]?\d+)?|NaN)"
+"""A number in a tool's output, for :func:`finite`."""
 
 
 class OutputError(LoadError):
@@ -122,6 +127,14 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     path.write_text(javaproperties.dumps(settings, timestamp=None), encoding="ascii")
 
 
+def finite(text: str, line: str, *, tool: str) -> float:
+    """A NUMBER of this line. Raises OutputError for NaN."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise OutputError(f"{tool} gave no number: {line!r}")
+    return value
+
+
 def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Received:
     """The result of tools that read this number of records, and check none of them."""
     return Received(
@@ -153,10 +166,6 @@ def result_of(
         steady=True,
         window_s=closed - opened,
         **usage.span(),
-        hosts=(),
-        one_clock=False,
-        beside=(),
         sent=sent,
         received=received,
-        lag=None,
     )

@@ -11,8 +11,9 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from perfgate.load.tools import OutputError
+from perfgate.load.tools import NUMBER, OutputError, finite
 from perfgate.model import Scenario, with_settings
 from perfgate.model.changes import release_numbers
 
@@ -179,13 +180,13 @@ class ProducerOutput:
     throttled_ms: float
 
 
-_NUMBER = r"(-?[\d.]+(?:[eE][-+]?\d+)?|NaN)"
+_finite = partial(finite, tool="the tool")
 _SUMMARY = re.compile(
-    rf"^(\d+)( steady state)? records sent, {_NUMBER} records/sec \({_NUMBER} MB/sec\), {_NUMBER} ms avg latency, "
-    rf"{_NUMBER} ms max latency(.*)$",
+    rf"^(\d+)( steady state)? records sent, {NUMBER} records/sec \({NUMBER} MB/sec\), {NUMBER} ms avg latency, "
+    rf"{NUMBER} ms max latency(.*)$",
     re.MULTILINE,
 )
-_PERCENTILES = re.compile(rf"^, {_NUMBER} ms 50th, {_NUMBER} ms 95th, {_NUMBER} ms 99th, {_NUMBER} ms 99\.9th\.$")
+_PERCENTILES = re.compile(rf"^, {NUMBER} ms 50th, {NUMBER} ms 95th, {NUMBER} ms 99th, {NUMBER} ms 99\.9th\.$")
 _ERROR = re.compile(
     r"^(?:org\.apache\.kafka[\w.]*\.|Exception in thread \"[^\"]*\" [\w.]*\.)(\w+Exception)", re.MULTILINE
 )
@@ -231,13 +232,6 @@ def _sending(match: re.Match[str], cause: str) -> Sending:
     return Sending(records=records, records_per_s=rate, **dict(zip(names, rest, strict=True)))
 
 
-def _finite(text: str, line: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise OutputError(f"the tool gave no number: {line!r}")
-    return value
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadSoFar:
     """A line of ConsumerPerformance with --show-detailed-stats: records and MiB read since the start."""
@@ -246,7 +240,7 @@ class ReadSoFar:
     mib: float
 
 
-_CONSUMED = re.compile(rf"^(\d{{4}}-\d\d-\d\d [\d:]+), (\d+), {_NUMBER}, {_NUMBER}, (\d+), {_NUMBER}, ", re.MULTILINE)
+_CONSUMED = re.compile(rf"^(\d{{4}}-\d\d-\d\d [\d:]+), (\d+), {NUMBER}, {NUMBER}, (\d+), {NUMBER}, ", re.MULTILINE)
 _SHORT = re.compile(r"^WARNING: Exiting before consuming.*$", re.MULTILINE)
 _HEAD = re.compile(r"^(start\.)?time, .*$", re.MULTILINE)
 _COLUMNS = "time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec,"

@@ -9,8 +9,8 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_void_p
 from functools import cache
-from typing import Any
 
+from perfgate.load.clients import Signatures, declare
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.slow import batches
 
@@ -18,7 +18,6 @@ TIMED_OUT, PURGED = 3, -152
 """PURGED comes from no call: libpulsar cannot withdraw records."""
 EARLIEST = 1
 TYPES: Mapping[str, int] = {"exclusive": 0, "shared": 1, "failover": 2, "key-shared": 3}
-COMPRESSIONS: Mapping[str, int] = {"NONE": 0, "LZ4": 1, "ZLIB": 2, "ZSTD": 3, "SNAPPY": 4}
 OUR_NAMES: Mapping[int, str] = {
     native.FULL: "BufferIsFull",
     native.AT_END: "EndOfBacklog",
@@ -26,7 +25,7 @@ OUR_NAMES: Mapping[int, str] = {
     PURGED: "Withdrawn",
 }
 _Out = POINTER(c_void_p)
-_SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+_SIGNATURES: Signatures = {
     "pulsar_result_str": (c_char_p, (c_int,)),
     "pulsar_authentication_create": (c_void_p, (c_char_p, c_char_p)),
     "pulsar_client_configuration_create": (c_void_p, ()),
@@ -58,7 +57,7 @@ class Logger(ctypes.Structure):
 def lib() -> ctypes.CDLL:
     """libpulsar, its functions declared. Raises LoadClientError without it."""
     library = ctypes.CDLL(str(native.libpulsar()))
-    native.declare(library, _SIGNATURES)
+    declare(library, _SIGNATURES)
     set_logger = library.pulsar_client_configuration_set_logger_t
     set_logger.restype, set_logger.argtypes = None, (c_void_p, Logger)
     return library

@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from perfgate.host.disk import cache_dir
-from perfgate.load.clients import LoadClientError
+from perfgate.load.clients import LoadClientError, Signatures, declare
 
 SOURCE = Path(__file__).parent / "native" / "pulsar_batch.c"
 COMPILER = "ziglang==0.17.1"
@@ -136,7 +136,7 @@ def _failure(command: list[str], timeout_s: float, failed: str, variables: dict[
 
 
 P, INT, I64, U32, U64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64
-_SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
+_SIGNATURES: Signatures = {
     "kpg_called": (ctypes.c_char_p, ()),
     "kpg_bind": (None, (P,)),
     "kpg_position": (I64, (I64, I64, I64)),
@@ -162,13 +162,6 @@ _SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "kpg_done": (None, (P, P, INT, INT)),
     "kpg_rewind": (None, (P, INT)),
 }
-
-
-def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[object, tuple[object, ...]]]) -> None:
-    """Declare functions of a library: types of the result and of the arguments, by name."""
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
 
 
 def load(path: Path) -> ctypes.CDLL:

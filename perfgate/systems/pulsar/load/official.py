@@ -12,12 +12,13 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from hdrh.histogram import HdrHistogram
 
-from perfgate.load.tools import OutputError
+from perfgate.load.tools import NUMBER, OutputError, finite
 from perfgate.model import MIB, Scenario
 from perfgate.model.histogram import BUCKETS, HIGHEST_US, LOWEST_US, bucket_of, lowest_of
 from perfgate.systems.pulsar.load.settings import settings_of
@@ -207,16 +208,16 @@ class Consumed:
 
 
 _EVENT = re.compile(r"^(\d{13}) ([A-Z]+) (\w+) - (.*)$", re.MULTILINE)
-_NUMBER = r"(-?[\d.]+(?:[eE][-+]?\d+)?|NaN)"
+_finite = partial(finite, tool="pulsar-perf")
 _PRODUCED = re.compile(
-    rf"Throughput produced: +(\d+) msg --- +{_NUMBER} msg/s --- +{_NUMBER} Mbit/s +--- failure +{_NUMBER} msg/s --- "
-    rf"Latency: mean: +{_NUMBER} ms - med: .* - Max: +{_NUMBER}"
+    rf"Throughput produced: +(\d+) msg --- +{NUMBER} msg/s --- +{NUMBER} Mbit/s +--- failure +{NUMBER} msg/s --- "
+    rf"Latency: mean: +{NUMBER} ms - med: .* - Max: +{NUMBER}"
 )
-_SENT = re.compile(rf"Aggregated throughput stats --- (\d+) records sent --- {_NUMBER} msg/s --- {_NUMBER} Mbit/s *")
-_RECEIVED = re.compile(rf"Aggregated throughput stats --- (\d+) records received --- {_NUMBER} +msg/s --- .*")
+_SENT = re.compile(rf"Aggregated throughput stats --- (\d+) records sent --- {NUMBER} msg/s --- {NUMBER} Mbit/s *")
+_RECEIVED = re.compile(rf"Aggregated throughput stats --- (\d+) records received --- {NUMBER} +msg/s --- .*")
 _PENDING = re.compile(r"\[(.*)\] \[(.*)\] --- Publish throughput: .* --- Pending messages: (\d+)")
 _CONSUMED = re.compile(
-    rf"\[(.*)\] \[(.*)\] \[(.*)\] .*Consume throughput received: {_NUMBER} msgs/s --- {_NUMBER} Mbit/s --- .*"
+    rf"\[(.*)\] \[(.*)\] \[(.*)\] .*Consume throughput received: {NUMBER} msgs/s --- {NUMBER} Mbit/s --- .*"
 )
 _CREATED = "Created 1 producers"
 _FAILED = "Write message error with exception"
@@ -400,10 +401,3 @@ def _events(text: str, logger: str, begin: str) -> list[tuple[float, str]]:
         for at, _level, source, words in _EVENT.findall(whole)
         if source == logger and words.startswith(begin)
     ]
-
-
-def _finite(text: str, line: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise OutputError(f"pulsar-perf gave no number: {line!r}")
-    return value

@@ -127,7 +127,11 @@ class PulsarPerfDriver(ToolDriver):
         scenario, subscription = spec.scenario, f"{PREFIX}{time.time_ns()}"
         arguments = consumer_arguments(scenario, topic=spec.topic, subscription=subscription)
         tools.start(self._command(spec, tools.folder, "consume", "-i", "1", *arguments))
-        tools.wait_for(lambda: any(line.records_per_s for line in _lines(tools)), "connecting", bound_s=CONNECT_S)
+
+        def reads() -> bool:
+            return any(line.records_per_s for line in parse_consumed(output(tools)))
+
+        tools.wait_for(reads, "connecting", bound_s=CONNECT_S)
         started = time.monotonic()
         tools.let_pass(spec.warmup_max_s, "warming up")
         opened, opens_s = time.monotonic(), time.time()
@@ -197,10 +201,6 @@ def read_per_s(lines: Sequence[Consumed], opens_s: float, closes_s: float) -> tu
         sum(sum(line.records_per_s for line in own) / len(own) for own in within.values()),
         sum(sum(line.bytes_per_s for line in own) / len(own) for own in within.values()),
     )
-
-
-def _lines(tools: Tools) -> list[Consumed]:
-    return parse_consumed(output(tools))
 
 
 def _next_line(tools: Tools, number: int, phase: str) -> int:

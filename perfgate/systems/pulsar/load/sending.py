@@ -13,7 +13,7 @@ from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
 from perfgate.systems.pulsar.load.client import TRUE, Client
-from perfgate.systems.pulsar.load.settings import MOST_PENDING, complete, most_pending
+from perfgate.systems.pulsar.load.settings import COMPRESSIONS, MOST_PENDING, complete, most_pending
 from perfgate.systems.pulsar.load.slow import batches
 
 TAKEN = 8_192
@@ -90,7 +90,7 @@ class PulsarSender(Client):
             "pulsar_producer_configuration_set_",
             {
                 "send_timeout": int(settings["sendTimeoutMs"]),
-                "compression_type": clib.COMPRESSIONS[settings["compressionType"]],
+                "compression_type": COMPRESSIONS.index(settings["compressionType"]),
                 # The bounds are kept before: a row that libpulsar itself rejected would be a failure.
                 "max_pending_messages": self._slots,
                 "max_pending_messages_across_partitions": MOST_PENDING * 1_000,

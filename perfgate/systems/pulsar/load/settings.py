@@ -18,7 +18,7 @@ SERVICE_URL = "serviceUrl"
 LISTENER = "listenerName"
 SERVICE = re.compile(r"pulsar(\+ssl)?://[^\s/,#]+:\d+(,[^\s/,#]+:\d+)*/?")
 BIGGEST = 2**31 - 1
-COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")  # in the order of libpulsar's numbers
 
 
 @dataclass(frozen=True, slots=True)
