@@ -223,12 +223,12 @@ class Admin(WebService):
         """Delete a partitioned topic, if it exists, with its subscriptions, also while clients are connected."""
         path = f"/admin/v2/{topic.path}/partitions"
         with _but_for(NOT_FOUND):
-            self.ask("DELETE", path, f"deleting topic {topic}", query={"force": True})
+            self.ask("DELETE", path, f"deleting topic {topic}", query={"force": "true"})
 
     def delete_loose_topic(self, topic: TopicName) -> None:
         """Delete a topic without partitions, or a partition that its topic has left behind."""
         with _but_for(NOT_FOUND):
-            self.ask("DELETE", f"/admin/v2/{topic.path}", f"deleting topic {topic}", query={"force": True})
+            self.ask("DELETE", f"/admin/v2/{topic.path}", f"deleting topic {topic}", query={"force": "true"})
 
     def owner(self, topic: TopicName) -> dict[str, str]:
         """Addresses of the broker that serves a partition: brokerUrl, httpUrl and others.
@@ -257,7 +257,7 @@ class Admin(WebService):
     def internal_stats(self, topic: TopicName) -> dict[str, Any]:
         """A partition's internal statistics, with its ledgers' metadata."""
         path = f"/admin/v2/{topic.path}/internalStats"
-        return dict(self.get(path, f"asking for internal statistics of {topic}", metadata=True))
+        return dict(self.get(path, f"asking for internal statistics of {topic}", metadata="true"))
 
     def ledgers(self, topic: TopicName) -> list[Ledger]:
         """A partition's ledgers, oldest first."""

@@ -85,7 +85,7 @@ class WebService:
         """The service of the same cluster that asks each address once, and waits this long for its answer (s)."""
         return type(self)(self.urls, self._client, timeout_s=within_s, tries=1, reached=self.reached)
 
-    def get(self, path: str, doing: str, at: str = "", **query: object) -> Any:
+    def get(self, path: str, doing: str, at: str = "", **query: str) -> Any:
         """The answer to a GET, as `ask`."""
         return self.ask("GET", path, doing, query=query, at=at)
 
@@ -96,7 +96,7 @@ class WebService:
         doing: str,
         *,
         body: object = None,
-        query: Mapping[str, object] | None = None,
+        query: Mapping[str, str] | None = None,
         at: str = "",
     ) -> Any:
         """The answer's JSON, its text where it is no JSON, None where it is empty.
@@ -105,13 +105,12 @@ class WebService:
         RefusedError for a refusal (HTTP 4xx), FailedRequestError for an internal error, BrokersFailedError,
         `perhaps_late`, without an answer.
         """
-        stated = {name: _text(value) for name, value in (query or {}).items()}
         urls = (at,) if at else self.urls
         last: Exception | None = None
         for number in range(len(urls) * self._tries):
             which = (self._preferred + number) % len(urls)
             try:
-                answer = self._followed(method, f"{urls[which]}{path}", body, stated)
+                answer = self._followed(method, f"{urls[which]}{path}", body, query)
             except requests.RequestException as error:
                 last = error
                 continue
@@ -158,7 +157,9 @@ class WebService:
             session = requests.Session()
             session.trust_env = False  # proxies and passwords of the environment are for other servers
             settings = self._settings
-            _refuse_unknown_plugin(settings)
+            known = (*TOKEN_PLUGINS, *TLS_PLUGINS)
+            if (plugin := settings.get("authPlugin", "")) and plugin not in known:
+                raise ConfigurationError(f"authPlugin {plugin!r} is not known here; known: {', '.join(known)}")
             if settings.get("tlsAllowInsecureConnection", "false").lower() == "true":
                 session.verify = False
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the start notes it once
@@ -196,18 +197,6 @@ def token_of(client: Mapping[str, str]) -> str:
         except OSError as error:
             raise ConfigurationError(f"the token's file {path}: {error.strerror or error}") from None
     return stated.removeprefix("token:")
-
-
-def _refuse_unknown_plugin(client: Mapping[str, str]) -> None:
-    plugin = client.get("authPlugin", "")
-    if plugin and plugin not in (*TOKEN_PLUGINS, *TLS_PLUGINS):
-        raise ConfigurationError(
-            f"authPlugin {plugin!r} is not known here; known: {', '.join((*TOKEN_PLUGINS, *TLS_PLUGINS))}"
-        )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _content(answer: requests.Response, doing: str, *, repeated: bool) -> Any:

@@ -169,14 +169,7 @@ def refuse_another_type(name: str, value: str, effective: str) -> None:
 
 def same_value(reported: str, wanted: str) -> bool:
     """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true."""
-    if _is_number(reported) and _is_number(wanted):
-        return float(reported) == float(wanted)
-    return reported.strip().lower() == wanted.strip().lower()
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        return float(reported) == float(wanted)
     except ValueError:
-        return False
-    return True
+        return reported.strip().lower() == wanted.strip().lower()
