@@ -35,7 +35,6 @@ def fingerprint() -> str:
 
 
 def versions() -> str:
-    """The fingerprint, and the versions of PACKAGES."""
     return ", ".join([fingerprint(), *(f"{name} {version}" for name, version in packages().items())])
 
 
@@ -67,10 +66,7 @@ class Agent:
         return self.now(), self.now()
 
     async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
-        """Start a process for each spec; those of an earlier round are ended first.
-
-        Journals (`history`) go into a folder of this agent's. Raises LoadError; nothing that was started is left then.
-        """
+        """Start a process for each spec, those of an earlier round ended. Raises LoadError; nothing is left then."""
         await self.end()
         loop, messages, arrived = asyncio.get_running_loop(), list[tuple[str, Message | None]](), asyncio.Event()
         self._messages, self._arrived = messages, arrived
@@ -122,10 +118,7 @@ class Agent:
             self._timing = loop.create_task(asyncio.to_thread(time_service))  # before the window: it costs a process
 
     async def machine(self, run_boot_id: str) -> MachineUse | None:
-        """This machine's use in the window, once that has closed; None where it cannot be measured.
-
-        `run_boot_id`: of the machine that the run is on.
-        """
+        """This machine's use in the window, once that has closed; None: unknown. `run_boot_id`: the run's machine."""
         machine = await self._measuring if self._measuring else None
         return machine and replace(machine, with_run=run_boot_id == boot_id())
 
@@ -151,7 +144,6 @@ class Agent:
             self._processes[name].kill()
 
     async def obituary(self, name: str) -> str:
-        """How a process ended, with its last words."""
         return await asyncio.to_thread(self._processes[name].obituary)
 
     async def end(self) -> None:

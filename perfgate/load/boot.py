@@ -113,10 +113,7 @@ def _installed(stdin: io.FileIO, run: dict[str, Any]) -> tuple[Path, str]:
 
 
 def hold(place: Path) -> bool:
-    """Keep others from deleting this folder while this process lives, also after exec.
-
-    Return whether it exists and is complete.
-    """
+    """Keep others from deleting this folder while this process lives, also after exec. False: absent, or incomplete."""
     try:
         lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

@@ -106,10 +106,7 @@ class Transactions(Protocol):
         """Whether the transaction has been open for long enough."""
 
     def commit(self, hear: Callable[[], int], within_s: float) -> None:
-        """Wait until all its records are acknowledged, which `hear` counts, then commit the transaction.
-
-        Raises UnansweredError when a record was not acknowledged, or when it takes longer.
-        """
+        """Commit when `hear` has counted all records as acknowledged. Raises UnansweredError if one is not in time."""
 
 
 class SendingClient(BrokerClient, Protocol):
@@ -127,9 +124,7 @@ class SendingClient(BrokerClient, Protocol):
         """`err` of rows that were not answered in time, and may be in the log nevertheless."""
 
     def connect(self, partitions: int) -> None:
-        """Be ready to send: the first record waits for nothing. Raises LoadClientError, also where the topic has
-        another number of partitions, UnansweredError.
-        """
+        """Be ready to send. Raises LoadClientError, also for another number of partitions, UnansweredError."""
 
     def send(self, rows: Rows, partition: int) -> int:
         """Send in this order, and copy the memory that the rows point at; return the number of rows accepted.
@@ -174,10 +169,7 @@ class ReadingClient(BrokerClient, Protocol):
     """Number of answers to acceptances in the journal (`accepts_path` of the spec's "history")."""
 
     def connect(self, partitions: int) -> None:
-        """Ask for the partitions: those of the spec's "assigned", or the group's, without waiting for them.
-
-        Raises LoadClientError, UnansweredError.
-        """
+        """Ask for the partitions ("assigned", or the group's), not waiting. Raises LoadClientError, UnansweredError."""
 
     def assignment(self) -> int:
         """Number of partitions that it has at present."""

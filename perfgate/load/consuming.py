@@ -60,10 +60,7 @@ class Receipts:
         body: Callable[[int], bytes],
         heard: Moments,
     ) -> None:
-        """Count records that have at least a header, in the order in which they were read.
-
-        `lengths` of whole values; `body` returns the bytes after the header of the record at an index.
-        """
+        """Count records with at least a header, in the order read; `body`: what follows it in that of an index."""
         own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
         if self._journal:
             rows = np.zeros(len(headers), RECEIPT)
@@ -106,7 +103,6 @@ class Receipts:
         }
 
     def close(self) -> None:
-        """Close the journal: nothing more is given."""
         if self._journal:
             self._journal.close()
 
@@ -125,10 +121,7 @@ class Receipts:
 
 
 class Reader:
-    """Reads a client's share of a topic; foreign, damaged, repeated and reordered records are counted.
-
-    See :class:`perfgate.load.worker.LoadClient`.
-    """
+    """Reads a client's share of a topic, checked and counted. See :class:`perfgate.load.worker.LoadClient`."""
 
     def __init__(
         self,
@@ -147,10 +140,9 @@ class Reader:
     ) -> None:
         """While `resting` is set it fetches nothing.
 
-        `given`: records that any client of this process has received, where each record goes to any of them.
-        `joins`: set when it is to join its group; None: at once. `work` on the records, until `hurry` is set.
-        `dwell_s`: additional time for the records of a batch, before it asks for more. `group_timeout_s`: how long
-        the partitions of its group are waited for.
+        `given`: records that any client of this process has received, where each goes to any of them. `joins`: set when
+        it is to join its group; None: at once. `work` on records, until `hurry` is set; `dwell_s` more for those of a
+        batch. `group_timeout_s`: for the partitions of its group.
         """
         self._group_timeout_s = group_timeout_s
         self.client, self._resting, self._rests, self._dwell_s = client, resting, False, dwell_s
@@ -175,10 +167,7 @@ class Reader:
         return self.client.errors
 
     def connect(self) -> None:
-        """Get the partitions: those assigned, or those of the group. Raises LoadClientError.
-
-        A consumer that joins later does so in `run`.
-        """
+        """Get the partitions, unless it joins later, in `run`. Raises LoadClientError."""
         if self._joins:
             return
         self.client.connect(self._partitions)
@@ -192,7 +181,6 @@ class Reader:
                 raise UnansweredError(reason, self.client.NO_ANSWER)
 
     def run(self, start: float) -> None:
-        """Read until stopped, then leave the group."""
         precise_timers()
         self._start = start
         time.sleep(max(0.0, start - now()))
@@ -262,7 +250,6 @@ class Reader:
         return 0.0 if self._hurry.is_set() else work_s
 
     def _take(self) -> int:
-        """Read the records received; return the number of rows, errors included."""
         return self.client.take(self._hear)
 
     def _hear(self, rows: Rows, heard: Moments) -> None:
@@ -309,10 +296,7 @@ class Reader:
 
 
 class Work:
-    """The work of a consumer, of a spec's "work": `ms` on average, `sigma` of its logarithm, per `record` or batch.
-
-    Without sigma it is constant.
-    """
+    """The work on records, of a spec's "work": `ms` on average, constant without `sigma` (of its logarithm)."""
 
     def __init__(self, spec: Mapping[str, Any], number: int) -> None:
         self._mean_s, self._sigma = spec["ms"] / 1e3, spec["sigma"]
@@ -321,7 +305,6 @@ class Work:
         self._random = np.random.default_rng([spec["seed"], number])
 
     def takes_s(self, records: int) -> float:
-        """Time that these records take, in s; 0 for none."""
         pieces = records if self._by_record else min(1, records)
         if not self._sigma:
             return float(pieces * self._mean_s)

@@ -151,10 +151,7 @@ class SuiteEngine:
     def _results(
         self, generators: Generators, spec: LoadSpec, observer: Observer, prefix: str = ""
     ) -> tuple[Sequence[Message], Sequence[Message], float | None]:
-        """The results of a load's producers and consumers, whose names begin with `prefix`, once it has ended.
-
-        And, of consumers that work, `drained_s` of :class:`Lag`.
-        """
+        """Results of the producers and consumers named with `prefix`, in the end, and `drained_s` of :class:`Lag`."""
         within_s = self._system.drain_s_of(spec.scenario) + DRAIN_MARGIN_S
         role, groups = f"{prefix}{CONSUME}", spec.scenario.groups
         sent = generators.wait_for(
@@ -173,11 +170,6 @@ class SuiteEngine:
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
-        """Run two loads in turns; return each side's result and the number of its late turns.
-
-        `specs` by side, "A" and "B"; both get the buffer of the pace. The observer's `edge` is called as each measured
-        turn opens and closes.
-        """
         specs = {
             side: replace(spec, scenario=self._system.buffered(spec.scenario, at.buffer_kib))
             for side, spec in specs.items()
@@ -224,10 +216,7 @@ class SuiteEngine:
         return loads, {side: _late(turns, side, sent) for side, sent in results.items()}
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
-        """Write the scenario's backlog into its topic.
-
-        Raises LoadError when not every record got there, SendsFailedError when the brokers did not take some.
-        """
+        """See the protocol. Raises SendsFailedError, a LoadError, when the brokers did not take some."""
         records = spec.scenario.load.records
         load = Load(kind="capped", rate=min(FILL_RATE, spec.most_rate))
         scenario = replace(spec.scenario, producers=1, threads=1, load=load)
@@ -264,10 +253,7 @@ class SuiteEngine:
 
 
 def _drained_s(generators: Generators, scenario: Scenario, role: str, due: int, observer: Observer) -> float | None:
-    """Time that consumers that work need for the rest, in s; None: longer than by their declared pace.
-
-    Consumers that fall behind by declaration are not waited for.
-    """
+    """Time for the rest, in s; None: longer than by the declared pace, or declared to fall behind (no wait)."""
     if scenario.falls_behind_per_s or scenario.consumers is None:
         return None
     began, takes_per_s = time.monotonic(), scenario.groups * scenario.consumers.takes_per_s
@@ -305,10 +291,7 @@ def _load_result(
     share: float = 1.0,
     groups: int = 1,
 ) -> LoadResult:
-    """The processes' results added up; they worked for `share` of the time between the readings of their CPU.
-
-    `groups`: number of groups, of equally many processes each, that received.
-    """
+    """The processes' results added up, of equally many for each of `groups`; they worked for `share` of the time."""
     everything = [*sent, *received]
     return LoadResult(
         warmup_s=warmup_s,
@@ -358,7 +341,6 @@ def _sent(results: Sequence[Message]) -> Sent:
 
 
 def _reached(crowds: Sequence[Sequence[int]]) -> Reached | None:
-    """The sum of what a crowd's processes reached."""
     if not crowds:
         return None
     asked, reached = (sum(crowd[place] for crowd in crowds) for place in (0, 1))

@@ -28,8 +28,7 @@ def host_reports(
 ) -> tuple[HostReport, ...]:
     """A report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
-    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result, a
-    process that ended before the window (a consumer that left its group) no use of CPU.
+    `began`: s after the agreed moment. A killed process has no result; one that left its group early no CPU.
     """
     sends = any("acked_in_window" in result for result in results.values())
     names: dict[HostClock, list[str]] = {}
@@ -71,10 +70,7 @@ def added(results: Sequence[Message], name: str) -> str:
 
 
 def host_rtt_ms(system: str, transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:
-    """The median over the transport's hosts of their round trips to the brokers, in ms.
-
-    Raises LoadError when a host reports none.
-    """
+    """The median over the hosts of their round trips to the brokers, in ms. Raises LoadError when one reports none."""
     spec: Mapping[str, object] = {
         "role": ROUND_TRIP,
         "system": system,

@@ -130,7 +130,6 @@ class _Host:
         self._ended.set()
 
     def end(self) -> None:
-        """End every process."""
         self.listen_no_more()
         if not self._over:
             self._over = True
@@ -208,7 +207,6 @@ class DaskTransport:
         return self.only(self._zones.hosts(link)) if self._zones else self
 
     def first(self, count: int) -> DaskTransport:
-        """The transport of the first `count` hosts, for every link."""
         return DaskTransport(self._hosts[:count], here=self.here, worker=self._worker)
 
     def cannot(self, link: Link) -> str | None:
@@ -270,10 +268,9 @@ def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:
 def dask_hosts(
     where: str, *, worker: Sequence[str] = WORKER, agents: Sequence[type[Agent]] = (Agent,)
 ) -> Iterator[DaskTransport]:
-    """The transport of `where`, "local:N" or the address of a running scheduler (tcp://...).
+    """The transport of `where`: "local:N", or a running scheduler's tcp://... Raises ConfigurationError.
 
-    `worker`: Python's arguments for a generator process; `agents` of the first hosts, the last of them of all other
-    hosts too. Raises ConfigurationError.
+    `worker`: Python's arguments for a generator process; `agents` of the first hosts, the last of all others too.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))

@@ -102,10 +102,9 @@ class _Top:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostsFile:
-    """The whole file. `scheduler`: a running scheduler, whose workers the hosts are; empty: the run starts its own.
+    """`scheduler`: a running one, whose workers the hosts are; empty: the run starts its own, on `port` (None: any).
 
-    `address` at which the hosts reach the run; empty: from which its ssh connections came. `port` of the run's own
-    scheduler; None: any that is free.
+    `address` at which the hosts reach the run; empty: from which its ssh connections came.
     """
 
     path: Path

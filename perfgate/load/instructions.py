@@ -45,10 +45,9 @@ class Instructions(ABC):
 
     @abstractmethod
     def consumer(self, spec: LoadSpec, consumers: Consumers, group: str) -> Mapping[str, object]:
-        """The system's part of the instructions of a group's consumers.
+        """That of a group's consumers: "client", "client_path"; "share", whether each record goes to any member.
 
-        "client" and "client_path" as for producers; "share", whether each record goes to any member, in no order; where
-        offsets of a partition have gaps, "followed" False.
+        Where offsets of a partition have gaps, "followed" False.
         """
 
     @abstractmethod

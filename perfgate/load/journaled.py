@@ -138,10 +138,7 @@ class JournaledGenerators:
         self._transport.collect(self._folder)
 
     def finish(self) -> list[Doubt]:
-        """Send no more records, wait until each has its outcome, and return the load's own flaws.
-
-        Raises LoadError when that takes too long, or when a journal is not whole.
-        """
+        """See the protocol."""
         # Both edges are ahead of every process, also on a busy host: processes read their own counters at each.
         ahead_s = max(END_LEAD_S / 2, END_LEADS * self._running.lead_s)
         opens = time.monotonic() + ahead_s
@@ -174,8 +171,7 @@ def load_flaws(
 ) -> list[Doubt]:
     """Flaws of the load, by the results of producers and consumers.
 
-    A full buffer does not flaw outages: a partition that accepted nothing filled it. Nor do records missing at the
-    load's end, but for the time in which they were due.
+    Outages are not flawed by a full buffer, which a dead partition fills, nor by records missing after the load.
     """
     flaws: list[Doubt] = []
     if blocked := sum(result["pushback_s"] for result in sent):

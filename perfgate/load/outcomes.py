@@ -24,8 +24,7 @@ MOST_BITS = 22
 class Outcomes:
     """Counts the records of a producer: attempted = acked + failed + withdrawn + unresolved.
 
-    Sequence numbers go with the records through the client and come back with their acknowledgements, so that their
-    times are looked up here: `due` when a record was to be sent, `sent` when the client accepted it.
+    Their times are kept by sequence number: `due` to be sent, `sent` when the client accepted it.
     """
 
     def __init__(
@@ -70,7 +69,6 @@ class Outcomes:
         return {"latency": self._latency, **(paced if self._paced else {}), **phases}
 
     def counts(self) -> dict[str, Any]:
-        """Counts of all records, and of those in the window."""
         latencies = self._latency.by_partition()
         return {
             "attempted": self.attempted,
@@ -93,14 +91,12 @@ class Outcomes:
         self._passed += [self._window.opens, self._window.closes]
 
     def note_due(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
-        """Note when each of these new records is due."""
         self._due[sequences & self._mask] = due
 
     def held(self, since: float, until: float, due: float) -> None:
         """Note that nothing could be sent between these moments: that is no delay of the generator.
 
-        `due`: the time at which the first waiting record was due. Where it had waited before, the time in between is
-        part of catching up.
+        `due` of the first waiting record: where it had waited before, the time in between is part of catching up.
         """
         self._held = (self._held[0] if due <= self._held[1] else since, until)
 
@@ -167,7 +163,6 @@ class Outcomes:
         return np.asarray(passed % 2 == 1)
 
     def close(self) -> None:
-        """Close the journals: every outcome has been heard."""
         if self.journal:
             self.journal.close()
 

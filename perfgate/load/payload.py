@@ -196,10 +196,7 @@ def _mixed(words: Words) -> Words:
 
 
 def reading(spec: Mapping[str, Any], start: Callable[[], float]) -> Headers:
-    """The decoder of a consumer's values.
-
-    `spec`: its instructions. `start`: the load's begin, in s on the run's monotonic clock.
-    """
+    """The decoder of a consumer's values. `start`: the load's begin, in s on the run's monotonic clock."""
     if not (record_bytes := spec["compact_bytes"]):
         return FullReading()
     rate, of = spec["paced_rate"], spec["producers"]

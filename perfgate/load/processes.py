@@ -40,10 +40,7 @@ def rate_between(earlier: Progress, later: Progress) -> float:
 
 
 def is_steady(history: Sequence[Progress], start: float) -> bool:
-    """Whether the rate of the last half second is within 15 % of that of the half second before.
-
-    Nothing is steady before STEADY_AFTER_S of load, nor while no record has been acknowledged.
-    """
+    """Whether the rates of the last two half seconds are within 15 %; not before STEADY_AFTER_S, or without any."""
     second = _last_second(history)
     if second is None or history[-1].at - start < STEADY_AFTER_S:
         return False
@@ -207,7 +204,6 @@ class Generators:
         self._groups = groups
 
     def lag(self, opens: float, closes: float, drained_s: float | None) -> Lag:
-        """The lag in a window."""
         return lag_of(self._lag, opens, closes, drained_s)
 
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:

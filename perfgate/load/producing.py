@@ -64,10 +64,7 @@ class Sender:
         client: SendingClient,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`number` of this client, of the load's `spec["of"]`; `sleep`: what it pauses with, given s.
-
-        Raises LoadClientError, ValueError.
-        """
+        """`number`: of `spec["of"]` clients; `sleep`: in s. Raises LoadClientError, ValueError."""
         self.client, self._sleep = client, sleep
         self._turns: list[list[float]] = spec.get("turns", [])
         self._gap_s: float = spec.get("gap_s", 0.0)
@@ -197,8 +194,7 @@ class Sender:
     def _take_turn(self, starts: float, opens: float, closes: float) -> None:
         """Send from `starts` until `closes` and count from `opens` on; then give up unsent records.
 
-        Before, outcomes of the previous turn are processed: it was late if its records were still in flight after the
-        gap, in which a capped load withdraws those in its buffer.
+        Before, process outcomes of the previous turn: late if records were still in flight after the gap.
         """
         over, busy = self._window.closes + self._gap_s, self.client.under_way() > 0
         late = False
@@ -285,16 +281,12 @@ class Sender:
             self._sleep(QUANTUM_S if self._paced else AT_CAP_S)
 
     def _rotate(self) -> None:
-        """Have the client begin with another partition, every ROTATE_S."""
         if self._rotates and now() > self._rotates_at:
             self._rotates_at = now() + ROTATE_S
             self.client.rotate()
 
     def _wait_for_room(self) -> None:
-        """Wait for the outcomes of as many records as wait for room, or of a 16th of the buffer, bounded.
-
-        Not for all of a small buffer, which would run empty meanwhile.
-        """
+        """Wait, bounded, for as many outcomes as records wait; of a small buffer for few: it must not run empty."""
         waiting = self.client.under_way()
         # With every outcome known there is room.
         enough = min(len(self._refused), max(1, waiting // 16)) if waiting else 0
@@ -402,10 +394,9 @@ class Withdrawing:
 
 
 def chunk_of(buffer_bytes: int, record_bytes: int, partitions: int) -> int:
-    """Number of records sent at a time, all to a single partition.
+    """Number of records sent at a time, to one partition; few enough for a small buffer to serve every partition.
 
-    Few enough that a small buffer holds records for every partition: with chunks of its own size a single partition
-    at a time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
+    With chunks of its own size one at a time was served: 40 % of the rate over a slow link with 64 KiB.
     """
     return max(1, min(CHUNK, buffer_bytes // record_bytes // (CHUNKS_PER_PARTITION * partitions)))
 

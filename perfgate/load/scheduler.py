@@ -79,10 +79,7 @@ def client_of(address: object, security: Security | None = None, connect_s: floa
 
 
 def own_cluster(keys: tuple[str, str], *, workers: int = 0, host: str = LOOPBACK, port: int = 0) -> LocalCluster:
-    """A scheduler in this process, with workers on this machine; TLS, for other users reach loopback too.
-
-    Raises OSError, RuntimeError where it cannot be started.
-    """
+    """A scheduler here, with workers; TLS, for other users reach loopback too. Raises OSError, RuntimeError."""
     return LocalCluster(  # type: ignore[no-untyped-call]
         security=security(*keys),
         protocol="tls://",

@@ -20,10 +20,7 @@ Times = npt.NDArray[np.float64]
 
 
 class ShapedSchedule:
-    """Every `of`-th record, from record `number` on, of a load at a shape's rate from `opens` on.
-
-    Before, from `start` on, the rate is the shape's first, and after its end its last.
-    """
+    """Every `of`-th record, from `number` on, of a load at a shape's rate from `opens` on; before, at its first."""
 
     def __init__(self, start: float, opens: float, points: Sequence[tuple[float, float]], number: int, of: int) -> None:
         """`points`: of :class:`perfgate.model.shape.Shape`."""
@@ -88,7 +85,6 @@ class OverTime:
             self.recorders[PHASE_LATENCY[name]].record((heard - due)[(at >= begin) & (at < end)])
 
     def counts(self) -> dict[str, list[int]]:
-        """The counts, as a result states them."""
         return {
             "sent_over_time": self.sent.tolist(),
             "acked_over_time": self.acked.tolist(),

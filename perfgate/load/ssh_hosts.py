@@ -89,8 +89,7 @@ def file_hosts(
 ) -> Iterator[DaskTransport]:
     """The transport of the file's hosts; leaving the context ends all that was started for it.
 
-    `worker`: see :func:`perfgate.load.hosts.dask_hosts`; `say` is given steps that take long. Raises
-    ConfigurationError, a line for each host that cannot be used.
+    `say` is given steps that take long. Raises ConfigurationError, a line for each host that cannot be used.
     """
     if file.scheduler:
         with dask_hosts(file.scheduler, worker=worker) as transport:
@@ -242,7 +241,6 @@ class HostProcess:
         self.post(Path(boot.__file__).read_text() + "\nmain()\n")
 
     def post(self, message: object) -> None:
-        """Send a line of JSON."""
         self.send(json.dumps(message).encode() + b"\n")
 
     def send(self, data: bytes) -> None:
@@ -253,10 +251,7 @@ class HostProcess:
             self._process.stdin.flush()
 
     def hear(self, within_s: float, doing: str) -> Mapping[str, Any]:
-        """The next message of the process.
-
-        Raises ConfigurationError with the reason when it has failed, ended, or is silent for this time.
-        """
+        """Its next message. Raises ConfigurationError when it has failed, ended, or is silent for this time."""
         try:
             message = self._messages.get(timeout=max(0.0, within_s))
         except queue.Empty:
@@ -268,7 +263,6 @@ class HostProcess:
         return message
 
     def failure(self, reason: str) -> ConfigurationError:
-        """The error with this reason, of this host."""
         return ConfigurationError(f"--hosts: {self.host.where}: {reason}")
 
     def follow(self) -> None:

@@ -157,10 +157,7 @@ def received_of(read: int, *, in_window: float, bytes_in_window: float) -> Recei
 def result_of(
     usage: Usage, started: float, opened: float, closed: float, *, sent: Sent | None, received: Received | None
 ) -> LoadResult:
-    """The result of tools whose load began at `started` and was measured from `opened` to `closed`.
-
-    All in s on the monotonic clock; `usage` was read at both edges.
-    """
+    """The result of tools from `started` on, measured from `opened` to `closed` (s), when `usage` was read."""
     return LoadResult(
         warmup_s=opened - started,
         steady=True,

@@ -35,8 +35,7 @@ END_S = 3.0
 class HostClock:
     """The clock of a load host against the run's own, all in s: it is `ahead_s` give or take `bound_s`.
 
-    Moments were translated by `used_s`, which was wrong by `off_by_s` at most. `stepped_s`: its step since the start.
-    `service`: the state of the host's wall clock; None where it is not known.
+    Moments were translated by `used_s`, wrong by `off_by_s` at most; it stepped by `stepped_s` since the start.
     """
 
     host: str
@@ -46,6 +45,7 @@ class HostClock:
     off_by_s: float
     stepped_s: float = 0.0
     service: TimeService | None = None
+    """State of its wall clock; None: not known."""
 
 
 class Channel(Protocol):
@@ -87,22 +87,13 @@ class Transport(Protocol):
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
 
     def clocks(self, at: float) -> Mapping[str, HostClock]:
-        """Clock, at a moment since, of the host of each process started last; empty: all on this machine.
-
-        `at` in s on the run's monotonic clock. Raises LoadError.
-        """
+        """Clock at a moment since (s) of each process started last; empty: all on this machine. Raises LoadError."""
 
     def machines(self) -> Mapping[str, MachineUse]:
-        """Use of each load host's machine in the window, by name; after its end. Raises LoadError.
-
-        Empty where all processes are on this machine.
-        """
+        """Use of each load host's machine in the window, by name; empty: all on this machine. Raises LoadError."""
 
     def collect(self, folder: Path) -> None:
-        """Copy the journals so far of the processes started last (`history` of a spec) to this folder.
-
-        Times are on the run's own clock there. Raises LoadError, with the host, when a part is missing.
-        """
+        """Copy the journals so far (`history` of a spec), in the run's time, to this folder. Raises LoadError."""
 
 
 class LocalProcess:

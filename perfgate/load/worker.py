@@ -145,7 +145,6 @@ class Edges:
             self.usage.look()
 
     def next_in(self) -> float:
-        """Seconds until the next edge."""
         due = (self._window.opens, self._window.closes, math.inf)
         return max(0.0, due[self.usage.looks] - now())
 
