@@ -115,10 +115,7 @@ def session_s(admin: AdminClient, broker: str) -> float:
 
 
 def setting_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
-    """Return the value set for this broker dynamically (None: none), and that in effect.
-
-    Raises ConfigurationError for a value that brokers do not report: it could not be put back.
-    """
+    """The dynamic value (None: none) and that in effect. Raises ConfigurationError for a value that is not reported."""
     entry = described.get(name)
     if entry is not None and entry.is_sensitive:
         raise ConfigurationError(
@@ -204,10 +201,7 @@ def value_now(admin: AdminClient, broker: str, name: str, own: Callable[[str | N
 
 
 def steps(now: str, wanted: str) -> Iterator[str]:
-    """Yield the sizes between two of a pool of threads, each at most twice and at least half its predecessor.
-
-    None where these are no whole numbers above 0, or are close enough.
-    """
+    """Yield a pool's sizes between two, each at most twice and at least half its predecessor; none where not needed."""
     if not (now.isdecimal() and wanted.isdecimal() and int(now) > 0 and int(wanted) > 0):
         return
     size, end = int(now), int(wanted)
@@ -228,10 +222,9 @@ def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *va
 
 
 def is_own(name: str, reported: str | None, before: str | None, effective: str, value: str) -> bool:
-    """Whether a run that sets `value` may have set this dynamic value; else another client has since, and it is theirs.
+    """Whether a run that sets `value` may have set this dynamic value; else another client has since.
 
-    `before`, `effective`: as `setting_of` gave them before the run's first change. A run that was broken off may have
-    left a pool of threads at any size on its way.
+    `before`, `effective`: of `setting_of` before its first change. A broken-off run leaves a pool at any size.
     """
     sizes: set[str] = set()
     ahead = {effective, value} if POOLS.fullmatch(name) else set()
@@ -256,10 +249,7 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
 
 
 def same_value(reported: str | None, wanted: str | None) -> bool:
-    """Whether two texts are the same value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b".
-
-    They keep the order of a list, which may matter (ssl.cipher.suites): in another order it is another value.
-    """
+    """Whether two texts are the same value: 0.50 and 0.5, True and true, "a, b" and "a,b", but not "b,a"."""
     if reported is None or wanted is None:
         return reported is wanted
     try:

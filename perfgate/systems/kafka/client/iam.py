@@ -47,10 +47,7 @@ def with_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens(settings: Mapping[str, str]) -> Callable[[], Token]:
-    """Return a maker of tokens for the brokers that the settings name.
-
-    Both raise ConfigurationError, the maker where AWS credentials are missing or refused.
-    """
+    """A maker of tokens for the brokers of these settings. Both raise ConfigurationError."""
     region = _region(settings.get("bootstrap.servers", ""))
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider

@@ -53,21 +53,14 @@ class LiveSettings:
         """Values to which this object may have set each setting, by name."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return those that take effect at a broker's start only.
-
-        Raises ConfigurationError for a setting that the brokers do not know, whose value Kafka would read and forget.
-        """
+        """See the protocol. Kafka would read and forget the value of a setting that it does not know."""
         described = broker_config(self._admin, self._brokers[0])
         if unknown := [name for name in names if name not in described or _only_stated(name, described[name])]:
             raise ConfigurationError(f"these brokers do not know {', '.join(unknown)}: Kafka takes no notice of it")
         return [name for name in names if described[name].is_read_only]
 
     def change(self, values: Settings) -> float:
-        """Set these values on every broker; return the time until the last broker reported them, in s.
-
-        Raises ConfigurationError for a value that brokers refuse, and for a setting that they do not report;
-        TargetError where a broker does not take it.
-        """
+        """See the protocol. Raises ConfigurationError also for a setting that brokers do not report."""
         self._require(self._admin)
         for name, value in values:
             self._own.setdefault(name, set()).add(value)
@@ -99,10 +92,7 @@ class LiveSettings:
         return time.monotonic() - begin if self._shared else 0.0
 
     def restore(self) -> float:
-        """Set every setting as it was before its first change; return the time that this took, in s.
-
-        Raises TargetError, as `change`, where another client has changed a setting meanwhile: that value stays.
-        """
+        """See the protocol. Raises TargetError, as `change`; another client's value stays."""
         self._require(self._admin)
         return self._bring(self._before)
 

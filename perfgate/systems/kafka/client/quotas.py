@@ -39,10 +39,7 @@ def cannot_set(client: Settings) -> str:
 
 
 def set_quota(bootstrap: str, client_id: str, bytes_per_s: int | None, within_s: float = TIMEOUT_S) -> None:
-    """Have each broker take no more than this from producers of a client id; None: all again.
-
-    Raises TargetError, also where the tool takes longer than `within_s`.
-    """
+    """Bound what each broker takes of a client id; None: remove it. Raises TargetError, also after `within_s`."""
     change = ["--delete-config", QUOTA] if bytes_per_s is None else ["--add-config", f"{QUOTA}={bytes_per_s}"]
     where = ["--bootstrap-server", bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client_id]
     code, output = 1, ""

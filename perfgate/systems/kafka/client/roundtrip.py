@@ -22,10 +22,7 @@ TIMEOUT_S = 5
 
 
 def request_rtt_ms(host: str, port: int) -> float:
-    """Return the median time from request to full answer over SAMPLES requests on a connection, in ms.
-
-    Raises BrokersFailedError when the broker does not answer.
-    """
+    """Median time, in ms, of SAMPLES requests on a connection. Raises BrokersFailedError without an answer."""
     times, request = [], wire.api_versions(0)
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
@@ -40,10 +37,7 @@ def request_rtt_ms(host: str, port: int) -> float:
 
 
 def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
-    """Return the median time of a request that describes the cluster, by a client with these settings, in ms.
-
-    A request for a topic's metadata might create the topic. `link` is named in the TargetError of no answer.
-    """
+    """Median time, in ms, to describe the cluster: asking for a topic might create it. `link` is for TargetError."""
     admin, times = admin_client(bootstrap, client), []
     for _ in range(1 + CLIENT_SAMPLES):
         begin = time.perf_counter()
@@ -53,10 +47,7 @@ def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
 
 
 def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
-    """Return the median over the brokers of the time of a TCP connection, in ms; each is closed at once.
-
-    Raises BrokersFailedError when brokers do not give their addresses, or take no connection.
-    """
+    """Median time, in ms, of a TCP connection to each broker. Raises BrokersFailedError, also without addresses."""
     admin = admin_client(bootstrap, client)
     reported = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
     return statistics.median(connect_ms(node.host, node.port) for node in reported.nodes)

@@ -92,10 +92,7 @@ def checked(path: str, value: object, written: str = "", *, code_allowed: bool =
 
 
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
-    """Raise ConfigurationError for a Kafka setting of this scenario that `--set` would refuse or call by another name.
-
-    An alias besides the usual name, which the suite sets, would leave it to chance which of them counts.
-    """
+    """Raise ConfigurationError for a setting that `--set` would refuse, or an alias: two names leave it to chance."""
     consumers = scenario.consumers.config if scenario.consumers else ()
     if not code_allowed:
         refuse_code("cluster.jvm", scenario.cluster.jvm_options, f"{scenario.name}: cluster.jvm")
@@ -151,10 +148,9 @@ def _refusal(scope: str, key: str, value: str) -> str:
 
 
 def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
-    """Reason why librdkafka reads another number, and which to write; empty for a plain number or a text.
+    """Reason why librdkafka reads another number (16k as 16, 010 as 8), and which to write; else empty.
 
-    librdkafka reads the digits in front and drops the rest (16k is 16, 010 is 8). `takes`: whether the client takes
-    this other value of the setting, which distinguishes texts from numbers.
+    `takes`: whether the client takes another value of the setting, which distinguishes texts from numbers.
     """
     if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= LARGEST_NUMBER and not float(plain[2] or 0):
         return ""

@@ -119,10 +119,9 @@ class Topics:
         self._admin = self._new_client()
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Create the topics and wait until every partition answers through a leader with all its replicas in sync.
+        """See the protocol: until each partition has a leader and all replicas in sync.
 
-        `progress` gets the number of several that are there. Raises TopicRefusedError with the broker's own words when
-        it refuses, none of the topics stays then; BrokersFailedError when no broker answers.
+        Raises TopicRefusedError with the broker's words, and no topic stays; BrokersFailedError without an answer.
         """
         names, created = topic_names(name, spec.count), list[str]()
         for at, batch in _batches(names):
@@ -168,10 +167,7 @@ class Topics:
             raise failure_of(error, "listing the topics", asked=True) from error
 
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
-        """Return every partition's end offset (records since the topic was created), `partitions` of each topic.
-
-        A broker that does not know yet that it leads is asked again, for READY_TIMEOUT_S at most.
-        """
+        """See the protocol. A broker that does not know yet that it leads is asked again, within READY_TIMEOUT_S."""
         wanted = {
             TopicPartition(topic, number): OffsetSpec.latest()
             for topic in topic_names(name, count)

@@ -81,7 +81,6 @@ def batch_of(value: bytes, at_ms: int) -> bytes:
 
 
 def produce(correlation: int, topic: bytes, partition: int, batch: bytes, *, acks: int, timeout_ms: int) -> bytes:
-    """Return a request that writes a batch."""
     body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + text(topic) + struct.pack(">iii", 1, partition, len(batch))
     return request(PRODUCE, correlation, body + batch)
 
@@ -97,8 +96,7 @@ def produced(body: bytes) -> tuple[int, int, int]:
 def fetch(correlation: int, topic: bytes, partition: int, offset: int, *, wait_ms: int, least: int) -> bytes:
     """Return a request that waits at a partition's end for `least` bytes, or for `wait_ms`.
 
-    A broker waits for no more than the most that the whole answer may have, which is `least` too. Of the partition a
-    single byte is asked for: the answer has its first batch.
+    The whole answer is bounded by `least` too. A single byte of the partition is its first batch.
     """
     head = struct.pack(">iiiib", -1, wait_ms, least, least, 0)
     return request(
@@ -114,7 +112,6 @@ def fetched(body: bytes) -> tuple[int, int]:
 
 
 def metadata(correlation: int, topic: bytes) -> bytes:
-    """Return a request for a topic's partitions."""
     return request(METADATA, correlation, struct.pack(">i", 1) + text(topic))
 
 

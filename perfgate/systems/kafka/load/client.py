@@ -98,10 +98,7 @@ class Client(Failures):
         lib.rd_kafka_queue_io_event_enable(self.queue, self._wakes, b"!", 1)
 
     def connect(self, partitions: int, timeout_ms: int = METADATA_TIMEOUT_MS) -> None:
-        """Learn where the topics' partitions are: `partitions` in all.
-
-        Raises LoadClientError when they are not as many, or not known within `timeout_ms`.
-        """
+        """Learn where the partitions are. Raises LoadClientError for another number, or when they stay unknown."""
         self.number(partitions)
         metadata = ctypes.POINTER(clib.Metadata)()
         # Without a topic's handle: the metadata of all topics that this client has handles of.

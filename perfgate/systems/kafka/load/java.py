@@ -77,7 +77,6 @@ class JavaDriver(ToolDriver):
         """Records/s of a client; the sides of a comparison have the same name."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the official tools cannot make this load, or cannot log in to these brokers."""
         if scenario.cluster.security != ClusterSpec().security:
             return "the java driver cannot log in: a secured cluster tells its keys in librdkafka's settings alone"
         reason = inexpressible(scenario)

@@ -81,10 +81,7 @@ def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
 
 
 def folder_of(wanted: str) -> Path:
-    """Folder of this version of the Kafka client, once :func:`cannot_have` has fetched it.
-
-    A generator process puts it first on its path, and fails when it has loaded a library from elsewhere.
-    """
+    """Folder of this version of the client, once fetched. A generator process fails that has loaded another."""
     return cache_dir() / "clients" / f"{PACKAGE}-{wanted}-{sys.implementation.cache_tag}"
 
 

@@ -66,7 +66,6 @@ def java_settings(scenario: Scenario) -> dict[str, str]:
 
 
 def inexpressible(scenario: Scenario) -> str | None:
-    """Return why the official tools cannot make this load, or None when they can."""
     load, consumers = scenario.load, scenario.consumers
     if scenario.client_version:
         return f"the official tools are Java clients; the scenario asks for confluent-kafka {scenario.client_version}"

@@ -101,14 +101,12 @@ class KafkaTransactions:
     """
 
     def __init__(self, client: Producer, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> None:
-        """`acked_by_partition`: the records acknowledged so far, counted by the caller."""
         self._client, self._open_s, self._acked = client, open_s, acked_by_partition
         self._acked_before = acked_by_partition.copy()
         self._ends = math.inf
         self.markers_by_partition = np.zeros_like(acked_by_partition)
 
     def init(self) -> None:
-        """Register the transactional.id, which ends what its last user left open. Raises TransactionError."""
         self._must(lib.rd_kafka_init_transactions(self._client.handle, INIT_TIMEOUT_MS), "registering its id")
 
     def begin(self) -> None:
@@ -120,11 +118,7 @@ class KafkaTransactions:
         return moment >= self._ends
 
     def commit(self, hear: Callable[[], int], within_s: float) -> None:
-        """Wait until all records of the open transaction are acknowledged, which `hear` counts, then commit it.
-
-        Raises TransactionError with the reason when a record of it was not acknowledged, or when it takes longer: then
-        it is aborted.
-        """
+        """See the protocol. A transaction that takes longer is aborted."""
         deadline = now() + within_s
         hear()
         # Delivery reports come as events, so that librdkafka's own flush waits until they are taken.

@@ -64,7 +64,6 @@ class Polled:
         return len(records)
 
     def count_failure(self, code: int, records: int) -> None:
-        """Add failures by number."""
         self.failed[str(code)] += records
 
     def _note(self, error: Any) -> None:
@@ -80,10 +79,7 @@ class ShareMember(Polled):
     fetch_ms = 0.0
 
     def __init__(self, spec: Mapping[str, Any], number: int) -> None:
-        """Asks to become a member at once: each learns of its partitions with its second heartbeat, 5 s later.
-
-        So all members of a process wait together. Raises LoadClientError.
-        """
+        """Asks to join at once, so that all members wait together (5 s). Raises LoadClientError."""
         super().__init__(spec["topics"], spec["partitions"])
         history = spec.get("history")
         self._journal = Journal(str(accepts_path(Path(history), number))) if history else None

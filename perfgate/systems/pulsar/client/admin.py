@@ -44,11 +44,9 @@ class TopicName:
 
     @property
     def path(self) -> str:
-        """Its part of a request's path."""
         return f"persistent/{self.namespace}/{quote(self.local, safe='')}"
 
     def partition(self, number: int) -> TopicName:
-        """The topic of a partition."""
         return TopicName(self.namespace, f"{self.local}-partition-{number}")
 
     def __str__(self) -> str:
@@ -123,7 +121,6 @@ class Admin(WebService):
     # Dynamic configuration of brokers
 
     def dynamic_names(self) -> list[str]:
-        """Names of the settings that brokers take while they run."""
         return [str(name) for name in self.get("/admin/v2/brokers/configuration", "asking for dynamic settings")]
 
     def dynamic_values(self) -> dict[str, str]:
@@ -132,10 +129,7 @@ class Admin(WebService):
         return {str(name): str(value) for name, value in (values or {}).items()}
 
     def effective(self, names: Sequence[str], at: str = "") -> dict[str, str]:
-        """Effective values of these settings on a broker (base URL), without unknown settings.
-
-        The answer holds every setting, passwords too: no other is kept.
-        """
+        """These settings in effect on a broker, if known. The answer has all, passwords too: no other is kept."""
         settings = self.get("/admin/v2/brokers/configuration/runtime", "asking for settings", at)
         return {name: str(settings[name]) for name in names if name in settings}
 
@@ -150,7 +144,6 @@ class Admin(WebService):
         self.ask("POST", path, f"setting {name} = {value} of the brokers")
 
     def remove_dynamic(self, name: str) -> None:
-        """Remove a dynamic setting."""
         path = f"/admin/v2/brokers/configuration/{quote(name, safe='')}"
         with _but_for(NOT_FOUND):
             self.ask("DELETE", path, f"removing the dynamic setting {name} of the brokers")
@@ -158,7 +151,6 @@ class Admin(WebService):
     # Tenants and namespaces
 
     def create_tenant(self, tenant: str, clusters: Sequence[str], roles: Sequence[str] = ()) -> None:
-        """Create a tenant of these clusters, whose admins have these roles."""
         body = {"allowedClusters": list(clusters), "adminRoles": list(roles)}
         self._create(f"/admin/v2/tenants/{tenant}", f"creating tenant {tenant}", body)
 
@@ -231,10 +223,7 @@ class Admin(WebService):
             self.ask("DELETE", f"/admin/v2/{topic.path}", f"deleting topic {topic}", query={"force": "true"})
 
     def owner(self, topic: TopicName) -> dict[str, str]:
-        """Addresses of the broker that serves a partition: brokerUrl, httpUrl and others.
-
-        A partition without a broker gets one by this, as by any client's look-up.
-        """
+        """Addresses (brokerUrl, httpUrl ...) of the partition's broker; one without gets one, as by any look-up."""
         addresses = self.get(f"/lookup/v2/topic/{topic.path}", f"looking {topic} up")
         return {str(name): str(url) for name, url in addresses.items() if url}
 
@@ -243,10 +232,7 @@ class Admin(WebService):
         return str(self.get(f"/lookup/v2/topic/{topic.path}/bundle", f"asking for the bundle of {topic}")).strip()
 
     def unload_bundle(self, namespace: str, bundle: str, destination: str) -> None:
-        """Unload a bundle from its broker; the next look-up assigns it to the destination (its registered name).
-
-        Needs a superuser.
-        """
+        """Unload a bundle; the next look-up gives it to `destination` (a registered name). Needs a superuser."""
         path, doing = f"/admin/v2/namespaces/{namespace}/{bundle}/unload", f"giving {bundle} to {destination}"
         self.ask("PUT", path, doing, query={"destinationBroker": destination})
 
@@ -273,10 +259,9 @@ class Admin(WebService):
             self.ask("PUT", path, f"subscribing {subscription} to {topic}")
 
     def analyzed(self, topic: TopicName, subscription: str, start: tuple[int, int] | None = None) -> dict[str, Any]:
-        """Have the broker read a subscription's backlog in a partition; return its counts.
+        """Have the broker read a subscription's backlog in a partition from `start` (ledger, entry); return counts.
 
-        `start`: ledger and entry to begin at; without it the subscription's position. A broker ends after its own
-        limits (subscriptionBacklogScanMaxEntries, ...MaxTimeMs) with `aborted` true.
+        It ends at its own limits (subscriptionBacklogScanMaxEntries, ...MaxTimeMs) with `aborted` true.
         """
         path = f"/admin/v2/{topic.path}/subscription/{quote(subscription, safe='')}/analyzeBacklog"
         body = None if start is None else {"ledgerId": start[0], "entryId": start[1], "partitionIndex": -1}

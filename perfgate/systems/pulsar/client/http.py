@@ -32,10 +32,7 @@ UNAVAILABLE = (502, 503, 504)
 
 
 class RefusedError(TargetError):
-    """A broker's refusal of a request, with the status of HTTP and the broker's reason.
-
-    `repeated`: an earlier try had no answer, and may have been carried out.
-    """
+    """A broker's refusal (HTTP 4xx). `repeated`: an earlier try had no answer, and may have been carried out."""
 
     def __init__(self, doing: str, status: int, reason: str, *, repeated: bool = False) -> None:
         super().__init__(f"{doing}: {reason} (HTTP {status})")
@@ -64,9 +61,8 @@ class WebService:
     ) -> None:
         """`urls`: as http://host:port; `client`: Pulsar's client settings (authPlugin, tlsTrustCertsFilePath, ...).
 
-        Each request goes to the address that answered last, then to the others, `tries` times round. `timeout_s` bounds
-        the wait for each answer. `reached`: addresses (host:port) here by those of another network that brokers
-        redirect to. Raises ConfigurationError for an address or a setting that cannot be used.
+        Each request goes to the address that answered last, then to the others, `tries` times round, `timeout_s` each.
+        `reached`: addresses here by those of another network that brokers redirect to. Raises ConfigurationError.
         """
         self.urls = tuple(url.strip().rstrip("/") for url in urls)
         for url in self.urls:
@@ -101,9 +97,8 @@ class WebService:
     ) -> Any:
         """The answer's JSON, its text where it is no JSON, None where it is empty.
 
-        `path` as /admin/v2/...; `doing` begins the message of an error; `at`: ask this address only. Raises
-        RefusedError for a refusal (HTTP 4xx), FailedRequestError for an internal error, BrokersFailedError,
-        `perhaps_late`, without an answer.
+        `doing` begins the message of an error; `at`: ask this address only. Raises RefusedError (HTTP 4xx),
+        FailedRequestError (5xx), BrokersFailedError, `perhaps_late`, without an answer.
         """
         urls = (at,) if at else self.urls
         last: Exception | None = None

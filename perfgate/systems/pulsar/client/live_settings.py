@@ -33,10 +33,7 @@ class LiveSettings:
         *,
         shared: bool = False,
     ) -> None:
-        """`brokers`: base URLs of all their web services; `require` raises TargetError when they are other brokers.
-
-        `shared`: other clients can change the brokers too.
-        """
+        """`brokers`: base URLs; `require` raises TargetError for others. `shared`: others can change them too."""
         self._admin, self._brokers, self._noted, self._require, self._shared = admin, brokers, noted, require, shared
         self._before: dict[str, tuple[str | None, Mapping[str, str]]] = {}
         """Dynamic value (None: not set) and effective values, by broker, of each setting before its first change."""
@@ -53,10 +50,9 @@ class LiveSettings:
         return [name for name in names if name not in dynamic]
 
     def change(self, values: Settings) -> float:
-        """Set these values; return the time until the last broker reported them, in s.
+        """See the protocol. Raises ConfigurationError also for a value that brokers would store and not take.
 
-        Raises ConfigurationError for a value that brokers refuse, or would store and not take; TargetError where a
-        broker does not take it, InterferedError where another client has changed a setting meanwhile.
+        InterferedError where another client has changed a setting meanwhile.
         """
         self._require()
         if secrets := [name for name, _ in values if may_hold_a_secret(name)]:
@@ -96,10 +92,7 @@ class LiveSettings:
         return time.monotonic() - begin
 
     def restore(self) -> float:
-        """Set every setting as it was before its first change; return the time that this took, in s.
-
-        Raises TargetError, as `change`, where another client has changed a setting meanwhile: that setting stays.
-        """
+        """See the protocol. Raises TargetError, as `change`; another client's setting stays."""
         self._require()
         dynamic = self._admin.dynamic_values() if self._before else {}
         for name in self._before:
@@ -121,10 +114,7 @@ class LiveSettings:
 
 
 def put(admin: Admin, name: str, value: str | None) -> None:
-    """Set a dynamic setting; None removes it, so that the brokers' own value counts.
-
-    Raises ConfigurationError where they refuse.
-    """
+    """Set a dynamic setting; None: back to the brokers' own. Raises ConfigurationError where they refuse."""
     try:
         if value is None:
             admin.remove_dynamic(name)
@@ -158,10 +148,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 
 
 def refuse_another_type(name: str, value: str, effective: str) -> None:
-    """Raise ConfigurationError for a text where the brokers have a number or a flag.
-
-    Pulsar 4.0.8 stores such a value (HTTP 200), and no broker takes it.
-    """
+    """Raise ConfigurationError for a text in place of a number or flag: Pulsar 4.0.8 stores it, no broker takes it."""
     for kind, legal in KINDS.items():
         if legal.fullmatch(effective) and not legal.fullmatch(value):
             raise ConfigurationError(f"{name} = {value!r}: it must be {kind}, as it is now ({effective})")

@@ -95,10 +95,7 @@ OF_A_TOPIC = tuple(name for name in KNOWN if name not in ("write-quorum", "ack-q
 
 
 def wanted(spec: TopicSpec) -> dict[str, object]:
-    """A topic's policies as bodies of requests, by endpoint: its quorums always, others where it states them.
-
-    Raises ConfigurationError for a setting that is no policy, or a value that is not legal.
-    """
+    """A topic's policies as bodies by endpoint: its quorums, and those stated. Raises ConfigurationError."""
     stated: dict[str, str] = dict(spec.config)
     for name in stated:
         if name not in OF_A_TOPIC:

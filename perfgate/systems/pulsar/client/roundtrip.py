@@ -41,10 +41,7 @@ def ping() -> bytes:
 
 
 def read_type(read: Callable[[int], bytes]) -> int:
-    """The type of the next frame's command; `read` returns the given number of bytes.
-
-    Raises ValueError for bytes that are no such frame.
-    """
+    """The type of the command in the frame that `read` (a number of bytes) gives. Raises ValueError for no frame."""
     total, size = LENGTHS.unpack(read(LENGTHS.size))
     if not size or total < size + 4 or total > LARGEST:
         raise ValueError(f"a frame of {total} bytes with a command of {size}")
@@ -88,10 +85,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def ping_rtt_ms(host: str, port: int) -> float:
-    """The median time from PING to PONG, of SAMPLES on the same connection, in ms.
-
-    Raises BrokersFailedError when the broker does not answer so.
-    """
+    """Median time, in ms, of SAMPLES PINGs on a connection. Raises BrokersFailedError without a PONG."""
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -107,10 +101,7 @@ def ping_rtt_ms(host: str, port: int) -> float:
 
 
 def connect_rtt_ms(service_url: str) -> float:
-    """The median over a service URL's servers of the time of a TCP connection, in ms.
-
-    Clients go on with the others where a server accepts none; raises BrokersFailedError when none does.
-    """
+    """Median time, in ms, of a TCP connection to each server that accepts one. Raises BrokersFailedError if none."""
     times, failures = [], []
     for host, _, port in (server.rpartition(":") for server in servers_of(service_url)):
         try:

@@ -47,10 +47,9 @@ class Checked(Protocol):
 
 
 class Topics:
-    """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic.
+    """See :class:`perfgate.model.target.TopicKeeper`. Names: persistent://tenant/namespace/topic, one a round.
 
-    A round has a single topic (`topic.count` is a path of Kafka alone). Each topic that is created, or used again, gets
-    the policies that it states, and all other policies as the namespace had them before the first topic.
+    A topic that is created, or reused, gets the policies that it states, and all others as they were before the first.
     """
 
     def __init__(
@@ -60,10 +59,7 @@ class Topics:
         brokers: Callable[[], Mapping[str, int]],
         place: Callable[[TopicName, int], None] = lambda *_: None,
     ) -> None:
-        """`brokers`: the ids of brokers, by host:port of their service or web address.
-
-        `place` is given a new topic and its number of partitions, before any is loaded, to choose their brokers.
-        """
+        """`brokers`: ids by host:port; `place` chooses the brokers of a new topic's partitions, by their number."""
         self._cluster, self._admin, self._brokers, self._place = cluster, admin, brokers, place
         self._before: dict[str, dict[str, object]] = {}
         """Policies before the first change, by namespace and endpoint; None: not set. They are kept: no policy of a
@@ -106,10 +102,9 @@ class Topics:
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
         """Number of messages that each partition has taken since it was created.
 
-        The broker's own counter, where it counts all of them: the partition has a single ledger, whose entries were
-        all added since this broker loaded it, with no deduplication. After a broker was lost, or a ledger ended, the
-        broker reads the entries back through the subscription END, and counts their messages. Both are exact. Raises
-        TargetError where that subscription is not there, or no longer at the beginning.
+        The broker's own counter where that is whole; else, after the loss of a broker or the end of a ledger, the
+        broker reads the entries back through the subscription END. Both are exact. Raises TargetError where that
+        subscription is not there, or no longer at the beginning.
         """
         topic = TopicName.of(name)
 
@@ -154,9 +149,7 @@ class Topics:
         self._poll(f"partition {partition} was not opened", ask)
 
     def _require_quorums(self, partition: TopicName, body: object) -> None:
-        """Make sure that the ledger has the requested quorums: a broker that did not know a policy yet opens a ledger
-        with the quorums from before, and then has to open another.
-        """
+        """Make sure of the ledger's quorums: a broker that lacked the policy has to open another ledger."""
         assert isinstance(body, dict)
         wanted = (body["bookkeeperEnsemble"], body["bookkeeperWriteQuorum"], body["bookkeeperAckQuorum"])
 
@@ -210,8 +203,7 @@ class Topics:
 def counter_is_whole(stats: Mapping[str, object], internal: Mapping[str, object]) -> bool:
     """Whether a partition's counter of messages has counted each of its entries once.
 
-    It starts at 0 with each loading of the partition, and counts all submitted messages: also those that deduplication
-    drops, and those that are submitted again after a ledger ended badly.
+    It starts at 0 with each loading, and also counts messages that deduplication drops or that are submitted again.
     """
     ledgers = internal.get("ledgers")
     return (
@@ -258,11 +250,9 @@ def place(
 ) -> None:
     """Assign the partitions to the brokers in turn, as Kafka places leaders, before any is loaded.
 
-    Pulsar assigns bundles of a namespace, not partitions, and the hash of a partition's name decides its bundle: of six
-    partitions a single broker served four or five in three rounds of four. A rate then depends on the topic's name.
-
-    `names` that the brokers registered, by id; `brokers`: their ids by all their addresses. Partitions in the same
-    bundle stay together. Raises TargetError where a broker does not take a bundle.
+    Pulsar assigns bundles by the hash of a partition's name: of six partitions a single broker served four or five in
+    three rounds of four, so that a rate depended on the topic's name. `names` that brokers registered, by id;
+    `brokers`: ids by all their addresses. Raises TargetError where a broker does not take a bundle.
     """
     ids, placed = sorted(names), set[str]()
     for number in range(partitions):

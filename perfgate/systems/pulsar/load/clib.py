@@ -64,10 +64,7 @@ def lib() -> ctypes.CDLL:
 
 
 def put(conf: c_void_p, setters: str, values: Mapping[str, object]) -> None:
-    """Call the setters of a configuration, named by this prefix and the values' names, but for empty texts.
-
-    Values are C's int, or have a type of ctypes.
-    """
+    """Call a configuration's setters of this prefix, with C's ints or types of ctypes, but for empty texts."""
     for name, value in values.items():
         if value != b"":
             getattr(lib(), f"{setters}{name}")(conf, value)
@@ -88,7 +85,6 @@ def last_warning() -> str:
 
 
 def error_name(code: int) -> str:
-    """libpulsar's name of an error code, or this package's."""
     return OUR_NAMES.get(code) or str(lib().pulsar_result_str(code).decode())
 
 

@@ -13,19 +13,14 @@ from perfgate.systems.pulsar.load.sending import PulsarSender
 
 
 def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
-    """See the protocol."""
     return PulsarSender(spec)
 
 
 def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
-    """See the protocol."""
     return PulsarReader(spec, number)
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:
-    """Median over the brokers of the service URL of the time of a TCP connection, in ms. Raises BrokersFailedError.
-
-    A load host is asked for it before its first round: the client is compiled then, which a round would not wait for.
-    """
+    """Median time of a TCP connection, over the brokers. Load hosts compile the client here: no round would wait."""
     native.cannot_have()
     return connect_rtt_ms(spec["bootstrap"])

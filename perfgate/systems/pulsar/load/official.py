@@ -72,7 +72,6 @@ FULL = 0.9
 
 
 def inexpressible(scenario: Scenario) -> str | None:
-    """The reason why pulsar-perf cannot make this load; None when it can."""
     load, consumers = scenario.load, scenario.consumers
     if scenario.client_version:
         return f"pulsar-perf is a Java client; the scenario asks for the Python package {scenario.client_version}"
@@ -325,10 +324,9 @@ def _failed(text: str) -> Counter[str]:
 def pushed_back_s(
     lines: Sequence[Pending], opens_s: float, closes_s: float, *, messages: int, record_bytes: int, most_bytes: int
 ) -> float:
-    """Time in a window for which a full buffer refused records, in s, as the tool's client reports it once a second.
+    """Time in a window for which a full buffer refused records, in s: the mean over the clients' fullest partitions.
 
-    `messages`: the bound of a partition, 0: none. `most_bytes`: that of a client over all its partitions. The mean over
-    the clients, each by the fullest of its partitions.
+    `messages`: the bound of a partition, 0: none; `most_bytes`: a client's, over all its partitions.
     """
     samples: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
     for line in lines:
@@ -351,10 +349,7 @@ class Span:
 
 
 def parse_histograms(text: str) -> list[Span]:
-    """Intervals of an HdrHistogram log in microseconds, without an unfinished last line.
-
-    Raises OutputError for another format.
-    """
+    """Whole intervals of an HdrHistogram log in microseconds. Raises OutputError for another format."""
     head, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
     if head != "#[Histogram log format version 1.3]":
         raise OutputError(f"pulsar-perf's histogram file begins with {head[:60]!r}, not as a log of version 1.3")
@@ -378,10 +373,7 @@ def parse_histograms(text: str) -> list[Span]:
 
 
 def latencies(lines: Sequence[Produced], spans: Sequence[Span], first: int, after: int) -> npt.NDArray[np.int64]:
-    """Sum of the latencies' counts of the lines `first` up to `after`, not included.
-
-    Raises OutputError where an interval is missing, or is not that of its line.
-    """
+    """Sum of the counts of lines `first` up to `after`. Raises OutputError where an interval is missing or another."""
     if len(spans) < after:
         raise OutputError(f"pulsar-perf's histogram file has {len(spans)} of {after} intervals")
     for line, span in zip(lines[first:after], spans[first:after], strict=True):

@@ -170,7 +170,6 @@ class PulsarPerfDriver(ToolDriver):
 
 
 def output(tools: Tools) -> str:
-    """The tool's output so far."""
     (text,) = tools.outputs()
     return text
 
@@ -187,10 +186,7 @@ def conf_of(settings: dict[str, str]) -> dict[str, str]:
 
 
 def read_per_s(lines: Sequence[Consumed], opens_s: float, closes_s: float) -> tuple[float, float]:
-    """Records and bytes per second of all consumers between two moments (s since 1970).
-
-    The mean of each consumer's seconds in that time, added up. Raises LoadError for a consumer without any.
-    """
+    """Records and bytes/s of all consumers between two moments (s since 1970). Raises LoadError for a silent one."""
     within: dict[str, list[Consumed]] = defaultdict(list)
     for line in lines:
         if opens_s <= line.at_s <= closes_s:

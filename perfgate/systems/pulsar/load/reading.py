@@ -25,9 +25,8 @@ ACKNOWLEDGES: Mapping[str, int] = {"exclusive": LAST, "failover": LAST, "shared"
 class PulsarReader(Client):
     """Receives from a consumer for each partition, which keeps partitions apart and saves a queue.
 
-    Of assigned partitions, and of a backlog, it reads all records, whoever has read them before, and leaves nothing
-    behind: by a subscription of its own, which ends with it. With the spec's "laps", a partition's end is where it was
-    when the client connected.
+    Assigned partitions, and a backlog, it reads whole by a subscription of its own, which ends with it. With "laps" a
+    partition's end is where it was when the client connected.
     """
 
     AT_END = native.AT_END

@@ -23,10 +23,7 @@ COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")  # in the order of libp
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting's default and its legal values: these words, or whole numbers from `least` to `most`.
-
-    With no words and no numbers any text is legal. `step`: only multiples of it.
-    """
+    """A default and the legal values: these words, numbers from `least` to `most` by `step`, or else any text."""
 
     default: str
     words: tuple[str, ...] = ()
@@ -113,10 +110,7 @@ def settings_of(stated: Iterable[tuple[str, str]], kind: str) -> dict[str, str]:
 
 
 def log_in(settings: Mapping[str, str]) -> tuple[str, str]:
-    """Plugin and parameters of a client's log-in; empty: none.
-
-    Its certificate is the log-in where nothing else is stated.
-    """
+    """Plugin and parameters of a client's log-in; empty: none. Without another its certificate is the log-in."""
     plugin, given = settings.get("authPlugin", ""), settings.get("authParams", "")
     certificate, key = settings.get("tlsCertificateFilePath"), settings.get("tlsKeyFilePath")
     if certificate and key and (not plugin or (plugin in TLS_PLUGINS and not given)):
