@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -432,6 +433,29 @@ def test_an_address_where_nothing_listens_is_not_used(pulsar: FakePulsar, target
     none._described = replace(none._described, admin_urls=("http://127.0.0.1:1", "http://127.0.0.1:2"))
     with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:1: nothing listens there"):
         none.prepare([SPEC])
+
+
+def test_an_address_of_another_web_server_is_named(pulsar: FakePulsar, target: Made) -> None:
+    """A user interface, or the log-in of a proxy, has a page for every path: the run ended with a traceback."""
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>Log in</title>")
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        words = (
+            "asking brokers for the clusters: a web page.*check that admin-url is the web service of a Pulsar broker"
+        )
+        with pytest.raises(ConfigurationError, match=words):
+            target(pulsar, urls=[url]).prepare([SPEC])
+        server.shutdown()
 
 
 def test_an_address_with_a_slip_in_its_name_is_named(pulsar: FakePulsar, target: Made) -> None:

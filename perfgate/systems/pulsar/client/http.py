@@ -202,6 +202,9 @@ def _content(answer: requests.Response, doing: str, *, repeated: bool) -> Any:
     try:
         return answer.json() if answer.content else None
     except ValueError:
+        if answer.text.lstrip().startswith("<"):
+            reason = "a web page, as of another server or of a proxy's log-in, and no answer of a broker"
+            raise RefusedError(doing, answer.status_code, reason, repeated=repeated) from None
         return answer.text
 
 
