@@ -49,7 +49,10 @@ def cannot_be_compared(
 
     `against`: each side has an existing cluster of its own, so that they differ whatever the change concerns.
     """
-    candidate = setup.form(scenario, change)
+    try:
+        candidate = setup.form(scenario, change)
+    except ConfigurationError as error:  # what it does not fit into in this scenario may fit in another
+        return str(error).removeprefix(f"{scenario.name}: ")
     if why := not_to_be_compared(scenario, candidate, change, decides, against=against):
         return why
     blind = next((name for name in decides.metrics if name.startswith("broker_")), "")

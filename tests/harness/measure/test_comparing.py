@@ -427,6 +427,15 @@ def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:
     assert cannot_be_compared(scenario(), lz4, setup, asked, against=True) is None
 
 
+def test_a_scenario_that_a_change_does_not_fit_is_not_compared_and_the_others_are() -> None:
+    """An ack quorum of three, which a topic of one copy cannot have, ended the comparison of all."""
+    setup: Any = Mock(target_facts={}, cannot=lambda _: None)
+    setup.form.side_effect = ConfigurationError("batch-1k: quorums 3/1/3 (ensemble, write, ack) must not rise")
+    quorum = Change(name="all copies", changes=(("topic.ack-quorum", 3),))
+    why = cannot_be_compared(scenario(), quorum, setup, AS_USUAL, against=False)
+    assert why == "quorums 3/1/3 (ensemble, write, ack) must not rise"
+
+
 def test_two_clusters_differ_whatever_a_change_of_clients_leaves_as_it_is() -> None:
     """They were not run because there would be nothing to compare, and the night was green without them."""
     setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)
