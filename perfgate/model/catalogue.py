@@ -62,14 +62,18 @@ def family(
         raise ConfigurationError(
             f"family name {name!r}; legal: small letters, digits and single dashes, and none of {', '.join(TAKEN)}"
         )
-    names = {scenario for declared in (smoke, nightly_1h, nightly, full) for scenario in declared or {}}
+    tiers = dict(zip(TIER_NAMES, (smoke, nightly_1h, nightly, full), strict=True))
+    for tier, declared in tiers.items():
+        if not isinstance(declared or {}, Mapping):
+            raise ConfigurationError(f"family {name}: {tier} = {declared!r} must be names with their values")
+    names = {scenario for declared in tiers.values() for scenario in declared or {}}
     for what, given in (("says", says), ("refused", refused)):
         if unknown := (given or {}).keys() - names:
             legal = ", ".join(sorted(names))
             raise ConfigurationError(f"family {name}: {what} names {min(unknown)!r}, no scenario of it; legal: {legal}")
 
     def scenarios() -> Iterator[Scenario]:
-        for tier, declared in zip(TIER_NAMES, (smoke, nightly_1h, nightly, full), strict=True):
+        for tier, declared in tiers.items():
             for scenario, value in (declared or {}).items():
                 yield _scenario(scenario, tier, value if isinstance(value, Mapping) else {varies: value})
 

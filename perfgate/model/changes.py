@@ -137,14 +137,15 @@ def _keys(path: str, value: object) -> Keys:
         return Keys(kind="random" if value == "random" else "none")
     match = KEYS.fullmatch(str(value))
     count = int(match[2] or match[4]) if match else 0
-    if match is None or not 2 <= count <= MOST_KEYS or not float(match[3] or 0) <= MOST_EXPONENT:
+    share = float(match[5] or 1) if match else 0.0
+    if match is None or not (2 <= count <= MOST_KEYS and float(match[3] or 0) <= MOST_EXPONENT and share):
         raise ConfigurationError(
             f"{path} = {value!r} are no keys; legal: none, random, how many there are, zipf:count=N,exponent=X, "
             f"newest:count=N,exponent=X, hot:count=N,share=0.X, of 2 to {MOST_KEYS:,} keys and an exponent of at most "
             f"{MOST_EXPONENT:g}"
         )
     if match[1] is None:
-        return Keys(kind="hot", count=count, share=float(match[5]))
+        return Keys(kind="hot", count=count, share=share)
     return Keys(kind="zipf" if match[1] == "zipf" else "newest", count=count, exponent=float(match[3]))
 
 

@@ -122,7 +122,7 @@ def read_sizes(path: str, value: object) -> Sizes:
 def _of_values(weights: Mapping[int, float]) -> Sizes:
     values = tuple(sorted(weights.items()))
     _within(values[0][0], values[-1][0])
-    if not all(0 < weight < math.inf for _, weight in values):
+    if not (all(weight > 0 for weight in weights.values()) and sum(weights.values()) < math.inf):
         raise ValueError("each weight must be a number above 0")
     return Sizes(kind="values", values=values, least=values[0][0], most=values[-1][0])
 

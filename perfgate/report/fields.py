@@ -65,7 +65,7 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
     if path in SETTINGS and isinstance(value, tuple):
         yield from ((f"{SETTINGS[path]}.{name}", str(setting)) for name, setting in value)
     elif isinstance(value, Keys | Payload | Link | Sizes | Shape):
-        yield _path(path), _in_short(value)
+        yield path_of(path), _in_short(value)
     elif is_dataclass(value):
         for field in fields(value):
             yield from _flat(f"{path}.{field.name}" if path else field.name, getattr(value, field.name))
@@ -73,10 +73,11 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
         for part in value:
             yield from ((f"beside.{part.name}.{inner}", text) for inner, text in _flat("", part) if inner != "name")
     elif value is not None:
-        yield _path(path), _text(value)
+        yield path_of(path), _text(value)
 
 
-def _path(path: str) -> str:
+def path_of(path: str) -> str:
+    """Return the path by which a field is changed, of the field's own, as in cluster.cpus_per_broker."""
     return PATHS.get(path, path.replace("_", "-"))
 
 

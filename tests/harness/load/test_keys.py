@@ -88,6 +88,7 @@ def test_a_text_declares_keys(text: object, keys: Keys) -> None:
         "zipf:count=9",
         "zipf:count=9,exponent=11",
         "hot:count=9,share=1.5",
+        "hot:count=9,share=0.0",
         "hot:count=9,share=0.5,more=1",
         "newest:count=2000000,exponent=1",
     ],

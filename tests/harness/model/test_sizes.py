@@ -65,6 +65,7 @@ def test_lines_of_a_file_give_their_lengths(tmp_path: Path) -> None:
         ("values:100=1/100=2", "a size is stated twice"),
         ("values:100=0", "each weight must be a number above 0"),
         ("values:100=inf", "each weight must be a number above 0"),
+        ("values:100=1e308/200=1e308", "each weight must be a number above 0"),
         ("uniform:from=200,to=100", "they are from 200 to 100 bytes"),
         ("uniform:from=100,to=99999999", "they are from 100 to 99,999,999 bytes"),
         ("uniform:from=100", "needs from, to, each once"),
