@@ -60,6 +60,7 @@ FORKS = {
 SIZE = re.compile(r"\s*(\d+)\s*(B|KB|MB|)\s*", re.IGNORECASE)
 UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20}
 Count = Annotated[int, Ge(0), "must be a whole number from 0"]
+Minutes = Annotated[int, Ge(0), Le(10_080), "must be a whole number from 0 to 10,080, a week"]
 Some = Annotated[int, Ge(1), "must be a whole number from 1"]
 Distributor = Literal["NO_KEY", "KEY_ROUND_ROBIN", "RANDOM_NANO"]
 
@@ -84,8 +85,8 @@ class _File:
     producerRate: Count = 0
     consumerBacklogSizeGB: Count = 0
     backlogDrainRatio: Annotated[float, Ge(0), Le(1), "must be a share from 0 to 1"] = 1.0
-    testDurationMinutes: Count = 0
-    warmupDurationMinutes: Count = 1
+    testDurationMinutes: Minutes = 0
+    warmupDurationMinutes: Minutes = 1
 
 
 def workload_of(

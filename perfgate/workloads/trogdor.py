@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -59,7 +60,7 @@ class _Common:
     """Keys of both kinds. `class` stands apart: it is a word of Python."""
 
     startMs: Count = 0
-    durationMs: Count = 0
+    durationMs: Annotated[int, Ge(0), Le(604_800_000), "must be a whole number from 0 to 604,800,000, a week"] = 0
     bootstrapServers: str = ""
     targetMessagesPerSec: Annotated[int, Ge(1), "must be a whole number from 1"]
     maxMessages: Count = 0
@@ -191,6 +192,8 @@ def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, flo
     kind = generator.get("type")
     if kind == "randomComponent":
         parts = structured(_Components, {"components": generator.get("components")}, f"{where}: valueGenerator:")
+        if not math.isclose(whole := sum(part.percent for part in parts.components), 100):
+            raise ConfigurationError(f"{where}: valueGenerator: percents of {whole:g} in all: they must add up to 100")
         return [
             (size, random, share * part.percent / 100)
             for part in parts.components
@@ -210,8 +213,8 @@ def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, flo
 
 def _deviations(generator: Mapping[str, Any]) -> Iterator[str]:
     """Yield the deviation of sizes of values from their mean, in the words of each generator that states it."""
-    for part in generator.get("components", ()):
-        yield from _deviations(part.get("component", {}))
+    for part in generator["components"] if generator.get("type") == "randomComponent" else ():
+        yield from _deviations(part["component"])
     if deviation := generator.get("messageSizeDeviation"):
         yield f"messageSizeDeviation {deviation} of {generator.get('messageSizeAverage')} B"
 
@@ -221,15 +224,14 @@ def _transaction_ms(spec: _Produce | None, where: str) -> float:
     if spec is None or not spec.transactionGenerator:
         return 0.0
     stated = spec.transactionGenerator
-    if stated.get("type") == "uniform" and isinstance(stated.get("messagesPerTransaction"), int):
-        open_ms = 1e3 * int(stated["messagesPerTransaction"]) / spec.targetMessagesPerSec
-    elif stated.get("type") == "interval" and isinstance(stated.get("transactionIntervalMs"), int):
-        open_ms = float(stated["transactionIntervalMs"])
-    else:
+    kinds = {"uniform": "messagesPerTransaction", "interval": "transactionIntervalMs"}
+    size = stated.get(kinds.get(str(stated.get("type")), ""))
+    if type(size) is not int or size < 1:
         raise ConfigurationError(
             f"{where}: transactionGenerator {dict(stated)}; legal: uniform with messagesPerTransaction, interval "
-            "with transactionIntervalMs"
+            "with transactionIntervalMs, whole numbers from 1"
         )
+    open_ms = 1e3 * size / spec.targetMessagesPerSec if stated["type"] == "uniform" else float(size)
     return min(max(open_ms, 1.0), float(MOST_TRANSACTION_MS))
 
 

@@ -160,12 +160,26 @@ def test_keys(stated: dict[str, Any], keys: str) -> None:
         ),
         ({"valueGenerator": {"type": "uniformRandom", "size": 10, "padding": "1"}}, "padding = '1' must be bytes"),
         ({"transactionGenerator": {"type": "other"}}, "transactionGenerator {'type': 'other'}; legal: uniform"),
+        (
+            {"transactionGenerator": {"type": "uniform", "messagesPerTransaction": 0}},
+            "legal: uniform with messagesPerTransaction, interval with transactionIntervalMs, whole numbers from 1",
+        ),
+        (
+            {"valueGenerator": {"type": "randomComponent", "components": [{"percent": 50, "component": GAUSSIAN}]}},
+            "FILE: valueGenerator: percents of 50 in all: they must add up to 100",
+        ),
+        ({"durationMs": 10**12}, "FILE: durationMs = 1000000000000 must be a whole number from 0 to 604,800,000"),
     ],
 )
 def test_what_is_refused(stated: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         made(**stated)
     assert words in str(error.value)
+
+
+def test_components_of_a_generator_that_has_none_are_nothing() -> None:
+    """They ended the run in a traceback."""
+    assert made(valueGenerator={"type": "constant", "size": 100, "components": 5}).scenario.record_bytes == 100
 
 
 def test_topics_without_figures_have_trogdors_own() -> None:
