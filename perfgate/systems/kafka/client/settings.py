@@ -65,6 +65,11 @@ BUFFER, BUFFERED_KIB, BUFFERED = "queue.buffering.max.kbytes", 32_768, 4
 """A producer's buffer unless stated, and how many of the largest records it must hold at least."""
 FETCHED, RECEIVED = 50 * MIB, 100_000_000
 """What a consumer asks for at a time, and the largest answer that it takes, unless stated."""
+OF_THE_SUITE: Mapping[str, str] = {
+    "group.id": "each round has groups of its own",
+    "allow.auto.create.topics": "each round has topics of its own",
+}
+"""Client settings that have another value than a scenario's in every round: a change of them would be the same."""
 REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 
 
@@ -114,6 +119,8 @@ def _usual(scope: str, name: str, value: str, written: str) -> str:
                 f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own "
                 "brokers are secured by cluster.security"
             )
+        if name in OF_THE_SUITE:
+            raise ConfigurationError(f"{written}: {OF_THE_SUITE[name]}, whatever it states: leave it out")
         _check_client(scope, name, value, written)
         return _ALIASES.get(name, name)
     if name not in (known := _DESCRIBED[scope]):
