@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from perfgate.model.declared import (
@@ -27,10 +26,17 @@ from perfgate.model.system import DEFAULT_VERSIONS, SYSTEM_NAMES, SYSTEMS, Syste
 
 Changes = tuple[tuple[str, Any], ...]
 """Dotted paths with their values, in the order in which they apply."""
+SETTING_FIELDS: Mapping[str, str] = {
+    "producer": "producer",
+    "consumer": "consumers.config",
+    "topic": "topic.config",
+    "broker": "cluster.config",
+    "bookie": "cluster.bookie_config",
+}
+"""What stands before a setting's name in a path, and the scenario's field that holds such settings."""
 SETTINGS = ("producer", "consumer", "topic", "broker")
-"""What stands before a Kafka setting's name in a path."""
 SCOPES: Mapping[System, tuple[str, ...]] = {"kafka": SETTINGS, "pulsar": (*SETTINGS, "bookie")}
-"""What stands before the name of each system's settings."""
+"""Of these, those of each system."""
 MOST = 1_000_000_000
 MOST_OF_KNEE = 2.0
 MOST_TOPICS = 1_000
@@ -45,10 +51,13 @@ class _Path:
     """How a path that is no setting of the system reads its value, and changes a scenario.
 
     `read` is a reader, or that of each system for which the path has a meaning; `only`: the single such system.
+    `field`: that of the scenario, or of a part of it, which gets the value; empty: it is called as the path. `lay`:
+    what changes the scenario, where that is not all.
     """
 
     read: Callable[[str, object], Any] | Mapping[System, Callable[[str, object], Any]]
-    lay: Callable[[Scenario, Any], Scenario]
+    field: str = ""
+    lay: Callable[[Scenario, Any], Scenario] | None = None
     only: System | None = None
 
     def reader(self, system: System) -> Callable[[str, object], Any]:
@@ -180,34 +189,26 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
     tag = re.search(r"\d+\.\d+\.\d+", value.rpartition("/")[2].partition(":")[2])
     stated = scenario.cluster.version
     version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_VERSIONS[scenario.cluster.system] else stated
-    return replace(scenario, cluster=replace(scenario.cluster, image=value, home="", version=version))
+    return _with_cluster(scenario, image=value, home="", version=version)
 
 
-def _own(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return a function that gives a scenario these values; ... stands for the value of the path."""
-    return lambda scenario, value: replace(scenario, **_filled(fields, value))
+def _with_cluster(scenario: Scenario, **fields: str) -> Scenario:
+    return replace(scenario, cluster=replace(scenario.cluster, **fields))  # type: ignore[arg-type]  # texts all
 
 
-def _part(part: str, **fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return a function that does the same to a part of a scenario, where it has that part."""
-
-    def lay(scenario: Scenario, value: Any) -> Scenario:
-        whole: Any = getattr(scenario, part)
-        return scenario if whole is None else replace(scenario, **{part: replace(whole, **_filled(fields, value))})
-
-    return lay
+def part_and_field(scenario: Scenario, field: str) -> tuple[Any, str]:
+    """Return the part of a scenario that has this field (topic.count), if it has the part, and the field's own name."""
+    part, _, name = field.rpartition(".")
+    return getattr(scenario, part) if part else scenario, name
 
 
-def _filled(fields: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    return {name: value if given is ... else given for name, given in fields.items()}
-
-
-_cluster = partial(_part, "cluster")
-
-
-def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
-    lay = _part("load", **{field: ...})
-    return lambda scenario, value: lay(scenario, value) if field in scenario.load.takes else scenario
+def _with_field(scenario: Scenario, field: str, value: Any) -> Scenario:
+    """Return the scenario with this value, itself where it lacks the part, or has a load that does not take it."""
+    whole, name = part_and_field(scenario, field)
+    if whole is None or (whole is scenario.load and name not in whole.takes):
+        return scenario
+    changed = replace(whole, **{name: value})
+    return changed if whole is scenario else replace(scenario, **{field.partition(".")[0]: changed})
 
 
 def _beside(lay: Callable[[Part, float], Part]) -> Callable[[Scenario, float], Scenario]:
@@ -250,71 +251,80 @@ def _options(path: str, value: object) -> tuple[str, ...]:
 
 
 PATHS: Mapping[str, _Path] = {
-    "record.bytes": _Path(_whole(1 << 30), _own(record_bytes=..., sizes=None)),
-    "record.payload": _Path(_payload, _own(payload=...)),
-    "record.keys": _Path(_keys, _own(keys=...)),
-    "record.sizes": _Path(read_sizes, lambda scenario, value: replace(scenario, record_bytes=value.mean, sizes=value)),
-    "load.rate": _Path(_rate, _lay_rate),
-    "load.shape": _Path(read_shape, lambda scenario, value: replace(scenario, load=scenario.load.in_shape(value))),
-    "load.records": _Path(_whole(MOST), _load("records")),
-    "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
-    "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),
-    "beside": _Path(_one_of("load beside it", "none"), _own(beside=()), only="kafka"),
+    "record.bytes": _Path(
+        _whole(1 << 30), "record_bytes", lambda scenario, value: replace(scenario, record_bytes=value, sizes=None)
+    ),
+    "record.payload": _Path(_payload, "payload"),
+    "record.keys": _Path(_keys, "keys"),
+    "record.sizes": _Path(
+        read_sizes, "sizes", lambda scenario, value: replace(scenario, record_bytes=value.mean, sizes=value)
+    ),
+    "load.rate": _Path(_rate, lay=_lay_rate),
+    "load.shape": _Path(read_shape, lay=lambda scenario, value: replace(scenario, load=scenario.load.in_shape(value))),
+    "load.records": _Path(_whole(MOST)),
+    "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms")),
+    "link": _Path(_one_of("link", *LINKS), lay=lambda scenario, value: replace(scenario, link=LINKS[value])),
+    "beside": _Path(
+        _one_of("load beside it", "none"), lay=lambda scenario, _: replace(scenario, beside=()), only="kafka"
+    ),
     "beside.rate": _Path(
         _amount(0.01, MOST, "records/s"),
-        _beside(lambda part, rate: replace(part, load=part.load.at_rate(rate))),
+        lay=_beside(lambda part, rate: replace(part, load=part.load.at_rate(rate))),
         only="kafka",
     ),
     "beside.quota-mib-per-s": _Path(
         _amount(0.001, 1e6, "MiB/s"),
-        _beside(lambda part, most: replace(part, quota_mib_per_s=most)),
+        lay=_beside(lambda part, most: replace(part, quota_mib_per_s=most)),
         only="kafka",
     ),
-    "topic.count": _Path(_whole(MOST_TOPICS), _part("topic", count=...), only="kafka"),
-    "topic.partitions": _Path(_whole(100_000), _part("topic", partitions=...)),
-    "topic.replicas": _Path(_whole(100), _part("topic", replication_factor=...)),
-    "topic.ack-quorum": _Path(_whole(100), _part("topic", ack_quorum=...), only="pulsar"),
-    "producers.processes": _Path(_whole(1000), _own(producers=...)),
-    "producers.threads": _Path(_whole(1000), _own(threads=...)),
-    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own(transaction_ms=...)),
-    "crowd.connections": _Path(_whole(MOST_CONNECTIONS), _part("crowd", connections=...), only="kafka"),
-    "crowd.idle": _Path(_whole(MOST_CONNECTIONS), _part("crowd", idle=...), only="kafka"),
-    "consumers.groups": _Path(_whole(100), _part("consumers", groups=...)),
-    "consumers.processes": _Path(_whole(1000), _part("consumers", processes=...)),
-    "consumers.threads": _Path(_whole(1000), _part("consumers", threads=...)),
-    "consumers.membership": _Path(
-        {system: _one_of("membership", *legal) for system, legal in MEMBERSHIPS.items()},
-        _part("consumers", membership=...),
-    ),
-    "consumers.work-ms": _Path(_amount(0, MOST_WORK_MS, "ms"), _part("consumers", work_ms=...), only="kafka"),
-    "consumers.work-sigma": _Path(_amount(0, 5, "sigma"), _part("consumers", work_sigma=...), only="kafka"),
-    "consumers.work-per": _Path(
-        _one_of("unit of work", "record", "batch"), _part("consumers", work_per=...), only="kafka"
-    ),
-    "consumers.pauses": _Path(_yes_or_no, _part("consumers", pauses=...), only="kafka"),
-    "consumers.commit-records": _Path(_whole(MOST), _part("consumers", commit_records=...), only="kafka"),
+    "topic.count": _Path(_whole(MOST_TOPICS), only="kafka"),
+    "topic.partitions": _Path(_whole(100_000)),
+    "topic.replicas": _Path(_whole(100), "topic.replication_factor"),
+    "topic.ack-quorum": _Path(_whole(100), only="pulsar"),
+    "producers.processes": _Path(_whole(1000), "producers"),
+    "producers.threads": _Path(_whole(1000), "threads"),
+    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), "transaction_ms"),
+    "crowd.connections": _Path(_whole(MOST_CONNECTIONS), only="kafka"),
+    "crowd.idle": _Path(_whole(MOST_CONNECTIONS), only="kafka"),
+    "consumers.groups": _Path(_whole(100)),
+    "consumers.processes": _Path(_whole(1000)),
+    "consumers.threads": _Path(_whole(1000)),
+    "consumers.membership": _Path({system: _one_of("membership", *legal) for system, legal in MEMBERSHIPS.items()}),
+    "consumers.work-ms": _Path(_amount(0, MOST_WORK_MS, "ms"), only="kafka"),
+    "consumers.work-sigma": _Path(_amount(0, 5, "sigma"), only="kafka"),
+    "consumers.work-per": _Path(_one_of("unit of work", "record", "batch"), only="kafka"),
+    "consumers.pauses": _Path(_yes_or_no, only="kafka"),
+    "consumers.commit-records": _Path(_whole(MOST), only="kafka"),
     "client.version": _Path(
         _text(r"\d+\.\d+\.\d+", "{} {!r} is no release of confluent-kafka; write it as in 2.11.0"),
-        _own(client_version=...),
+        "client_version",
         only="kafka",
     ),
-    "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
-    "cluster.controllers": _Path(_whole(9), _cluster(controllers=...), only="kafka"),
-    "cluster.bookies": _Path(_whole(100), _cluster(bookies=...), only="pulsar"),
+    "cluster.brokers": _Path(_whole(100)),
+    "cluster.controllers": _Path(_whole(9), only="kafka"),
+    "cluster.bookies": _Path(_whole(100), only="pulsar"),
     # Another version is another official image, whatever image the scenario is run on otherwise.
-    "cluster.version": _Path({"kafka": release, "pulsar": pulsar_release}, _cluster(version=..., image="", home="")),
+    "cluster.version": _Path(
+        {"kafka": release, "pulsar": pulsar_release},
+        lay=lambda scenario, value: _with_cluster(scenario, version=value, image="", home=""),
+    ),
     "cluster.image": _Path(
-        _text(r"[\w.\-/:@]+", '{} = {!r} must name an image, as in "apache/kafka:4.3.1"'), _lay_image
+        _text(r"[\w.\-/:@]+", '{} = {!r} must name an image, as in "apache/kafka:4.3.1"'), lay=_lay_image
     ),
-    "cluster.home": _Path(home, _cluster(home=..., image=""), only="kafka"),
-    "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
-    "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
-    "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...), only="kafka"),
-    "cluster.security": _Path(
-        _one_of("security", "plaintext", "tls", "sasl-tls"), _cluster(security=...), only="kafka"
+    "cluster.home": _Path(
+        home, lay=lambda scenario, value: _with_cluster(scenario, home=value, image=""), only="kafka"
     ),
-    "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
+    "cluster.jvm": _Path(_options, "cluster.jvm_options"),
+    "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), "cluster.cpus_per_broker"),
+    "cluster.log-dirs": _Path(_whole(16), only="kafka"),
+    "cluster.security": _Path(_one_of("security", "plaintext", "tls", "sasl-tls"), only="kafka"),
+    "cluster.memory-mib": _Path(_whole(1 << 24), "cluster.memory_mib_per_broker"),
 }
+
+
+def field_of(path: str) -> str:
+    """Return the field of a scenario that a path of PATHS is about, as in topic.replication_factor."""
+    return PATHS[path].field or path.replace("-", "_")
 
 
 def legal_paths(system: System) -> tuple[str, ...]:
@@ -386,21 +396,14 @@ def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> S
     for path, given in changes:
         value = read_value(path, given, scenario.cluster.system)
         if path in PATHS:
-            scenario = PATHS[path].lay(scenario, value)
+            lay = PATHS[path].lay
+            scenario = lay(scenario, value) if lay else _with_field(scenario, field_of(path), value)
             continue
         scope, name = path.split(".", 1)
-        change = {name: value}
-        if scope == "producer":
-            scenario = replace(scenario, producer=with_settings(scenario.producer, change))
-        elif scope == "broker":
-            scenario = _cluster(config=...)(scenario, with_settings(scenario.cluster.config, change))
-        elif scope == "bookie":
-            scenario = _cluster(bookie_config=...)(scenario, with_settings(scenario.cluster.bookie_config, change))
-        else:
-            part = "topic" if scope == "topic" else "consumers"
-            whole: Any = getattr(scenario, part)
-            if whole is not None:
-                scenario = _part(part, config=...)(scenario, with_settings(whole.config, change))
+        whole, field = part_and_field(scenario, SETTING_FIELDS[scope])
+        if whole is not None:
+            stated = with_settings(getattr(whole, field), {name: value})
+            scenario = _with_field(scenario, SETTING_FIELDS[scope], stated)
     return scenario
 
 

@@ -7,33 +7,13 @@ from dataclasses import dataclass, fields, is_dataclass
 
 from perfgate.judge.phrases import number
 from perfgate.model import Keys, Link, Payload, Scenario, Sizes
+from perfgate.model.changes import PATHS, SETTING_FIELDS, field_of
 from perfgate.model.shape import Shape
 
 APART = ("name", "summary", "families", "factor", "tier")
 """What a list has of its own."""
-PATHS = {
-    "load.kind": "load",
-    "record_bytes": "record.bytes",
-    "payload": "record.payload",
-    "keys": "record.keys",
-    "sizes": "record.sizes",
-    "producers": "producers.processes",
-    "threads": "producers.threads",
-    "transaction_ms": "producers.transaction.ms",
-    "topic.replication_factor": "topic.replicas",
-    "client_version": "client.version",
-    "cluster.jvm_options": "cluster.jvm",
-    "cluster.cpus_per_broker": "cluster.cpus",
-    "cluster.memory_mib_per_broker": "cluster.memory-mib",
-}
-"""Where a field's path is another than its name."""
-SETTINGS = {
-    "producer": "producer",
-    "topic.config": "topic",
-    "consumers.config": "consumer",
-    "cluster.config": "broker",
-    "cluster.bookie_config": "bookie",
-}
+PATH_OF = {"load.kind": "load", **{field_of(path): path for path in PATHS}}
+SCOPE_OF = {field: scope for scope, field in SETTING_FIELDS.items()}
 HEADS = {
     "producer.acks": "acks",
     "record.keys": "keys",
@@ -62,10 +42,10 @@ def fields_of(scenario: Scenario) -> dict[str, str]:
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
-    if path in SETTINGS and isinstance(value, tuple):
-        yield from ((f"{SETTINGS[path]}.{name}", str(setting)) for name, setting in value)
+    if path in SCOPE_OF and isinstance(value, tuple):
+        yield from ((f"{SCOPE_OF[path]}.{name}", str(setting)) for name, setting in value)
     elif isinstance(value, Keys | Payload | Link | Sizes | Shape):
-        yield path_of(path), _in_short(value)
+        yield PATH_OF.get(path, path.replace("_", "-")), _in_short(value)
     elif is_dataclass(value):
         for field in fields(value):
             yield from _flat(f"{path}.{field.name}" if path else field.name, getattr(value, field.name))
@@ -73,12 +53,7 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
         for part in value:
             yield from ((f"beside.{part.name}.{inner}", text) for inner, text in _flat("", part) if inner != "name")
     elif value is not None:
-        yield path_of(path), _text(value)
-
-
-def path_of(path: str) -> str:
-    """Return the path by which a field is changed, of the field's own, as in cluster.cpus_per_broker."""
-    return PATHS.get(path, path.replace("_", "-"))
+        yield PATH_OF.get(path, path.replace("_", "-")), _text(value)
 
 
 def _in_short(value: object) -> str:
