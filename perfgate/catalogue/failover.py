@@ -54,6 +54,7 @@ def fault_scenario(
     broker: dict[str, object] | None = None,
     consumers: Consumers = ALONG,
     producers: int = 1,
+    partitions: int = PARTITIONS,
     brokers: int = BROKERS,
     on_brokers: int = 0,
     also: tuple[str, ...] = (),
@@ -67,7 +68,7 @@ def fault_scenario(
         tier=tier,
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
         topic=TopicSpec(
-            partitions=PARTITIONS,
+            partitions=partitions,
             replication_factor=3,
             config=settings({"min.insync.replicas": 2}),
             on_brokers=on_brokers,
@@ -80,24 +81,6 @@ def fault_scenario(
         cluster=ClusterSpec(brokers=brokers, controllers=3, severable=True, config=settings(broker or {})),
         fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
     )
-
-
-def shared(name: str, summary: str) -> FaultScenario:
-    """A scenario whose records are locked for 2 s for the member of a share group that receives them."""
-    base = fault_scenario(
-        name,
-        summary,
-        "consumer-slow",
-        hold_s=30,
-        also=(SHARE,),
-        consumers=Consumers(membership="share", processes=3),
-        broker={
-            "group.share.record.lock.duration.ms": 2_000,
-            "group.share.min.record.lock.duration.ms": 1_000,
-            "group.share.delivery.count.limit": 10,
-        },
-    )
-    return replace(base, topic=replace(base.topic, partitions=1))
 
 
 SCENARIOS = (
@@ -209,9 +192,19 @@ SCENARIOS = (
     ),
     # One partition, so that all three members read it: each has the records that it is given, and others get those that
     # it is too slow with. A record that was tried five times (the default) would be given up; ten is the most.
-    shared(
+    fault_scenario(
         "consumer-slow-share",
         "a consumer of a share group takes twice as long over records as its lock lasts: others get them (KIP-932)",
+        "consumer-slow",
+        hold_s=30,
+        also=(SHARE,),
+        consumers=Consumers(membership="share", processes=3),
+        partitions=1,
+        broker={
+            "group.share.record.lock.duration.ms": 2_000,
+            "group.share.min.record.lock.duration.ms": 1_000,
+            "group.share.delivery.count.limit": 10,
+        },
     ),
     fault_scenario(
         "client-crash",

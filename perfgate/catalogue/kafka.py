@@ -2,27 +2,7 @@
 
 from dataclasses import replace
 
-from perfgate.catalogue.bases import (
-    CROWD,
-    DURABLE,
-    END_TO_END,
-    NEIGHBOURS,
-    OVERLOAD,
-    PACED,
-    PAPER,
-    RAMP,
-    READING,
-    REPLICATED,
-    SEPARATE,
-    STRESS,
-    TEXT,
-    TOGETHER,
-    TOPICS,
-    TRANSACTED,
-    UNLIMITED,
-    WIDE,
-    WORKING,
-)
+from perfgate.catalogue import bases
 from perfgate.catalogue.cold import COLD, TIERED
 from perfgate.catalogue.failover import BACKLOG, ENDURANCE, FAILOVER
 from perfgate.catalogue.rebalance import REBALANCE
@@ -72,7 +52,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "acks",
         "asynchronous (acks=1) against synchronous (acks=-1) replication: more records per second",
-        base=with_changes(PAPER, [("topic.replicas", 3)]),
+        base=with_changes(bases.PAPER, [("topic.replicas", 3)]),
         varies="producer.acks",
         smoke={"acks-all": -1},
         full={"acks-0": 0},
@@ -82,7 +62,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "batch-size",
         "how many bytes of records go into one batch: more records per second for less broker CPU",
-        base=PAPER,
+        base=bases.PAPER,
         varies="producer.batch.size",
         smoke={"batch-1k": 1 * KIB, "batch-16k": 16 * KIB},
         full={"batch-64k": 64 * KIB, "batch-256k": 256 * KIB},
@@ -97,7 +77,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "cross-az",
         "the producer sits in another zone than the brokers: fewer records per second",
-        base=PAPER,
+        base=bases.PAPER,
         varies="link",
         smoke={"cross-az": "cross-zone"},
         full={"cross-az-2ms": "cross-zone-2ms", "cross-az-10ms": "cross-zone-10ms"},
@@ -107,7 +87,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "replicas",
         "how many copies of each partition the brokers keep: far fewer records per second",
-        base=PAPER,
+        base=bases.PAPER,
         varies="topic.replicas",
         smoke={"replicas-3": 3},
         nightly={"replicas-4-refused": 4},
@@ -120,7 +100,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "latency",
         "what one record waits for at a rate that the brokers take easily",
-        base=PACED,
+        base=bases.PACED,
         varies="load.rate",
         smoke={"paced-500": 500},
         says={"paced-500": "500 records/s, three replicas: how long a record takes"},
@@ -130,24 +110,17 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "partitions",
         "over how many partitions the records go: more records per second up to the number of brokers, then flat",
-        base=STRESS,
+        base=bases.STRESS,
         varies="topic.partitions",
         nightly_1h={"partitions-6": 6},
         nightly={"partitions-1": 1, "partitions-3": 3, "partitions-50": 50},
-        full={
-            "partitions-9": 9,
-            "partitions-12": 12,
-            "partitions-15": 15,
-            "partitions-20": 20,
-            "partitions-30": 30,
-            "partitions-1000": 1_000,
-        },
+        full={f"partitions-{count}": count for count in (9, 12, 15, 20, 30, 1_000)},
         source=f"{R2}; {R5}",
     ),
     family(
         "min-insync",
         "how many replicas must have a record before it is acknowledged: none fewer records while all are in sync",
-        base=REPLICATED,
+        base=bases.REPLICATED,
         varies="topic.min.insync.replicas",
         nightly_1h={"min-insync-2": 2},
         nightly={"min-insync-1": 1},
@@ -157,7 +130,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "producer-threads",
         "how many producers one process runs: more records per second up to the partition count",
-        base=STRESS,
+        base=bases.STRESS,
         varies="producers.threads",
         nightly={"threads-3": 3},
         full={"threads-2": 2, "threads-4": 4, "threads-5": 5},
@@ -166,7 +139,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "producers",
         "how many producer processes there are: more records per second until the brokers are busy",
-        base=STRESS,
+        base=bases.STRESS,
         varies="producers.processes",
         nightly={"producers-2": 2},
         full={"producers-3": 3},
@@ -175,7 +148,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "record-size",
         "how many bytes a record has: longer records, fewer records and more bytes per second",
-        base=STRESS,
+        base=bases.STRESS,
         nightly_1h={"record-10000": of_size(10_000)},
         nightly={"record-100": of_size(100)},
         full={
@@ -187,7 +160,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "compression",
         "how batches are compressed, of text that gzip makes a quarter: less network and latency for client CPU",
-        base=TEXT,
+        base=bases.TEXT,
         varies="producer.compression.type",
         nightly_1h={"compression-zstd": "zstd"},
         nightly={"compression-none": "none", "compression-lz4": "lz4"},
@@ -202,7 +175,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "linger",
         "how long a producer waits for a batch to fill: fewer requests, for the latency of waiting",
-        base=SEPARATE,
+        base=bases.SEPARATE,
         varies="producer.linger.ms",
         nightly={"linger-0": 0},
         full={"linger-5": 5, "linger-50": 50},
@@ -211,7 +184,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "idempotence",
         "whether the brokers drop second copies of a record: costs next to nothing",
-        base=REPLICATED,
+        base=bases.REPLICATED,
         varies="producer.enable.idempotence",
         nightly_1h={"idempotence-on": "true"},
         source="KIP-98",
@@ -219,7 +192,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "transactions",
         "how long one transaction is open: each commit costs a pause and a few records in the logs",
-        base=TRANSACTED,
+        base=bases.TRANSACTED,
         varies="producers.transaction.ms",
         full={"transactions-none": 0, "transactions-100ms": 100, "transactions-1s": 1_000},
         says={
@@ -232,7 +205,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "keys",
         "what chooses a record's partition: random keys, or a thousand of them, fill smaller batches",
-        base=STRESS,
+        base=bases.STRESS,
         varies="record.keys",
         full={"keys-random": "random", "keys-1000": 1_000},
     ),
@@ -240,7 +213,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "key-skew",
         "keys that are not each as often, so that one partition gets more records than the others: its p99 is judged",
-        base=PACED,
+        base=bases.PACED,
         varies="record.keys",
         nightly={"hot-key": "hot:count=1000,share=0.5"},
         full={"keys-zipf": "zipf:count=100000,exponent=1", "keys-newest": "newest:count=10000,exponent=1"},
@@ -254,7 +227,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "sizes",
         "records whose sizes differ by a thousand: bytes and records per second are both judged",
-        base=STRESS,
+        base=bases.STRESS,
         nightly={"sizes-mixed": of_sizes("values:100=70/1000=25/10000=4/100000=1")},
         full={
             "sizes-lognormal": of_sizes("lognormal:median=500,sigma=1.2,most=200000"),
@@ -271,7 +244,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "shape",
         "a rate that rises and falls: p99 in the peak, the time until it is back, and what was owed at most",
-        base=replace(PACED, load=Load(kind="paced", rate=200, probes=True)),
+        base=replace(bases.PACED, load=Load(kind="paced", rate=200, probes=True)),
         varies="load.shape",
         nightly={"spike-5x": "spike:base=200,peak=1000,seconds=10,period=30"},
         full={
@@ -293,7 +266,7 @@ FAMILIES: tuple[Family, ...] = (
         family(
             "rate-limit",
             "latency at a stated rate, with the settings that lose nothing: it breaks away near the knee",
-            base=DURABLE,
+            base=bases.DURABLE,
             varies="load.rate",
             nightly_1h={"rate-10k": 10_000},
             nightly={"rate-1k": 1_000, "rate-5k": 5_000},
@@ -313,7 +286,7 @@ FAMILIES: tuple[Family, ...] = (
         family(
             "rate-limit",
             "no limit",
-            base=UNLIMITED,
+            base=bases.UNLIMITED,
             nightly={"rate-unlimited": {}},
             says={"rate-unlimited": "as fast as the brokers take them, with a buffer of 32 MiB"},
         ),
@@ -321,7 +294,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "request-timeout",
         "how long a record may take when more is offered than the brokers take: with more time, fewer time out",
-        base=OVERLOAD,
+        base=bases.OVERLOAD,
         full={
             f"timeout-{seconds}s": {
                 "producer.delivery.timeout.ms": seconds * 1_000,
@@ -334,7 +307,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "synchronous-send",
         "each record waits for the one before (one in the producer at a time): a fraction of the pipelined rate",
-        base=REPLICATED,
+        base=bases.REPLICATED,
         varies="producer.queue.buffering.max.messages",
         nightly={"send-synchronous": 1},
         source=R4,
@@ -343,7 +316,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "network-threads",
         "how many threads a broker reads and writes requests with",
-        base=WIDE,
+        base=bases.WIDE,
         varies="broker.num.network.threads",
         nightly={"network-threads-3": {}, "network-threads-8": 8},
         says={"network-threads-3": "the brokers' own number (Kafka: 3); three producers over nine partitions"},
@@ -352,7 +325,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "io-threads",
         "how many threads a broker handles requests with: a mild rise",
-        base=WIDE,
+        base=bases.WIDE,
         varies="broker.num.io.threads",
         full={"io-threads-12": 12},
         source=R2,
@@ -360,7 +333,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "flush",
         "when a broker makes the disk write: every record costs the disk's own latency each time",
-        base=STRESS,
+        base=bases.STRESS,
         full={
             "flush-10000": {"topic.flush.messages": 10_000, "topic.flush.ms": 1_000},
             "flush-every": {"topic.flush.messages": 1},
@@ -370,7 +343,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "segment",
         "how large a log file gets before the next: a roll is not felt",
-        base=STRESS,
+        base=bases.STRESS,
         varies="topic.segment.bytes",
         full={"segment-16m": 16 * MIB},
         source=R2,
@@ -379,7 +352,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "log-dirs",
         "over how many log folders a broker spreads its partitions: no gain while they share one device",
-        base=with_changes(STRESS, [("topic.partitions", 9)]),
+        base=with_changes(bases.STRESS, [("topic.partitions", 9)]),
         varies="cluster.log-dirs",
         full={"log-dirs-2": 2, "log-dirs-3": 3},
         source=R2,
@@ -387,7 +360,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "broker-count",
         "three brokers against one: more records per second where each has its own host",
-        base=STRESS,
+        base=bases.STRESS,
         varies="cluster.brokers",
         full={"brokers-1": 1},
         source=R2,
@@ -395,7 +368,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "security",
         "how clients are let in: TLS and SCRAM cost broker CPU for each record",
-        base=STRESS,
+        base=bases.STRESS,
         varies="cluster.security",
         nightly_1h={"security-sasl-tls": "sasl-tls"},
         full={"security-tls": "tls"},
@@ -404,7 +377,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "consumer-threads",
         "how many consumers one process runs: more records per second up to the partition count",
-        base=READING,
+        base=bases.READING,
         varies="consumers.threads",
         smoke={"consume-1": 1},
         nightly={"consume-threads-3": 3},
@@ -416,7 +389,7 @@ FAMILIES: tuple[Family, ...] = (
         "consumers",
         "how many consumer processes read, each its share of the partitions, or each all of them as a group of its own "
         "(every delivery counts as a record): more records per second",
-        base=READING,
+        base=bases.READING,
         varies="consumers.processes",
         nightly={"consumers-3": 3, "groups-3": {"consumers.groups": 3}},
         full={"consumers-2": 2, "groups-2": {"consumers.groups": 2}},
@@ -429,7 +402,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "group-protocol",
         "who shares the partitions out, the group's leader or the brokers (KIP-848): the same rate once it is done",
-        base=with_changes(READING, [("consumers.membership", "group")]),
+        base=with_changes(bases.READING, [("consumers.membership", "group")]),
         varies="consumer.group.protocol",
         nightly={"protocol-classic": "classic", "protocol-consumer": "consumer"},
         source="KIP-848",
@@ -437,7 +410,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "share-group",
         "a share group hands each record to any of its consumers, however many there are of three partitions",
-        base=with_changes(END_TO_END, [("consumers.membership", "share")]),
+        base=with_changes(bases.END_TO_END, [("consumers.membership", "share")]),
         varies="consumers.threads",
         nightly={"share-1": 1, "share-3": 3},
         full={"share-9": 9},
@@ -446,14 +419,14 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "fetch-size",
         "how many bytes of a partition one answer may hold: small ones cost a request each",
-        base=READING,
+        base=bases.READING,
         varies="consumer.max.partition.fetch.bytes",
         full={"fetch-64k": 64 * KIB, "fetch-8m": 8 * MIB},
     ),
     family(
         "read-partitions",
         "how many partitions one consumer reads",
-        base=READING,
+        base=bases.READING,
         varies="topic.partitions",
         full={"read-partitions-1": 1, "read-partitions-6": 6},
         source=R3,
@@ -463,7 +436,7 @@ FAMILIES: tuple[Family, ...] = (
         "rack-read",
         "consumers read from the replica in their own zone instead of leaders elsewhere: little crosses zones",
         base=with_changes(
-            READING,
+            bases.READING,
             [
                 ("topic.replicas", 3),
                 ("link", "cross-zone-but-broker-1"),
@@ -480,7 +453,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "end-to-end",
         "how long a record takes from its intended send to its receipt",
-        base=END_TO_END,
+        base=bases.END_TO_END,
         varies="load.rate",
         nightly_1h={"end-to-end-1k": 1_000},
         full={"end-to-end-half-knee": "0.5 x knee"},
@@ -490,7 +463,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "consumer-work",
         "how long consumers work over what they are given: how far they fall behind, and how soon that is worked off",
-        base=WORKING,
+        base=bases.WORKING,
         full={
             "work-half": {"consumers.work-ms": 3},
             "work-lognormal": {"consumers.work-sigma": 1},
@@ -515,7 +488,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "produce-and-consume",
         "reading beside writing: about the rates of each alone, where there is CPU for both",
-        base=TOGETHER,
+        base=bases.TOGETHER,
         nightly_1h={"together-1": {}},
         full={"together-3": {"producers.threads": 3, "consumers.threads": 3}},
         says={"together-1": "one producer, one consumer", "together-3": "three producers, three consumers"},
@@ -524,7 +497,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "rate-ramp",
         "the highest rate that still meets the service level: p99 at most ten times the unloaded one, nothing lost",
-        base=RAMP,
+        base=bases.RAMP,
         full={"knee": {}},
         says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
         source=R3,
@@ -532,7 +505,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "rate-ramp-durable",
         "the same search with the settings that lose nothing, of which rates of rate-limit are shares",
-        base=replace(DURABLE, load=RAMP.load),
+        base=replace(bases.DURABLE, load=bases.RAMP.load),
         full={"knee-durable": {}},
         says={"knee-durable": "six partitions, two in sync at the least, a flush every second, no consumer"},
         source=f"{R3}; {R4}",
@@ -540,7 +513,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "topics",
         "over how many topics the same records go: batches are smaller the more there are, so that a record costs more",
-        base=TOPICS,
+        base=bases.TOPICS,
         varies="topic.count",
         nightly={"topics-100": {"topic.count": 100, "topic.partitions": 1}},
         full={
@@ -561,7 +534,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "neighbours",
         "what a load costs that others put on the same brokers, and what a quota on it saves",
-        base=NEIGHBOURS,
+        base=bases.NEIGHBOURS,
         nightly={"noisy-neighbour": {}},
         full={"noisy-neighbour-quota": {"beside.quota-mib-per-s": QUOTA_MIB_PER_S}},
         says={
@@ -573,7 +546,7 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "crowd",
         "many connections that do little: all are made within a second, and every producer sends a record a second",
-        base=CROWD,
+        base=bases.CROWD,
         full={
             "crowd-1000": {"crowd.connections": 1_000, "crowd.idle": 200, "load.rate": 1_000},
             "crowd-5000": {

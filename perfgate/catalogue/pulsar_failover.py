@@ -4,28 +4,19 @@ Three brokers, three bookies, one metadata store; 6 partitions of quorums 3/3/2;
 sent every 20 ms, as on Kafka: gaps longer than some 40 ms are seen. Brokers drop what a producer sends again.
 """
 
-from perfgate.model import (
-    KIB,
-    ClusterSpec,
-    Consumers,
-    Fault,
-    FaultScenario,
-    Load,
-    TopicSpec,
-    settings,
-)
-from perfgate.model.catalogue import Family
-from perfgate.model.declared import TierName
+from dataclasses import replace
+from typing import Any
 
-FAMILY = "failover"
-PARTITIONS, RATE_PER_PARTITION = 6, 100
+from perfgate.catalogue import failover
+from perfgate.model import KIB, MIB, ClusterSpec, FaultScenario, TopicSpec, settings
+
 SAFE = settings(
     {
         "batchingMaxBytes": 16 * KIB,
         "batchingMaxPublishDelayMicros": 20_000,
         # Messages that wait for the longest outage must fit and live long enough, or the client's bounds would hide it.
         "maxPendingMessages": 200_000,
-        "maxPendingBytes": 512 * KIB * KIB,
+        "maxPendingBytes": 512 * MIB,
         "sendTimeoutMs": 180_000,
     }
 )
@@ -38,37 +29,24 @@ def fault_scenario(
     summary: str,
     kind: str,
     *,
-    hold_s: float = 15.0,
-    repeats: int = 1,
     broker: dict[str, object] | None = None,
     bookies: int = 3,
     deduplicated: bool = True,
-    tier: TierName = "nightly",
+    **more: Any,
 ) -> FaultScenario:
-    """A scenario of this family, by its differences from the others."""
-    return FaultScenario(
-        name=name,
-        summary=summary,
-        families=(FAMILY,),
-        tier=tier,
+    """A scenario of this family, by its differences from the others; `more`: as on Kafka."""
+    config = settings({"deduplicationEnabled": str(deduplicated).lower()})
+    return replace(
+        failover.fault_scenario(name, summary, kind, **more),
         factor=settings({"fault": kind, "bookies": bookies, **(broker or {})}),
-        topic=TopicSpec(
-            partitions=PARTITIONS,
-            replication_factor=3,
-            ack_quorum=2,
-            config=settings({"deduplicationEnabled": str(deduplicated).lower()}),
-        ),
+        topic=TopicSpec(partitions=failover.PARTITIONS, replication_factor=3, ack_quorum=2, config=config),
         producer=SAFE,
-        record_bytes=KIB,
-        load=Load(kind="paced", rate=RATE_PER_PARTITION * PARTITIONS),
-        consumers=Consumers(membership="assigned"),
         cluster=ClusterSpec(
             system="pulsar",
             bookies=bookies,
             config=settings(broker or {}),
             bookie_config=settings({"journalSyncData": "false"}),
         ),
-        fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
     )
 
 
@@ -104,6 +82,4 @@ SCENARIOS = (
     ),
     fault_scenario("metadata-away", "the metadata store is away for 15 s, within every session", "metadata-away"),
 )
-FAILOVER = Family(
-    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=SCENARIOS
-)
+FAILOVER = replace(failover.FAILOVER, scenarios=SCENARIOS)
