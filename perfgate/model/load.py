@@ -52,8 +52,7 @@ FAILED = "brokers failed"
 class Progress:
     """What the generators have done until `at` (s on the monotonic clock); `by_process`: `done` of each, by name.
 
-    `done`: records acknowledged or, where the load only reads, received in order. `attempted_beside` and
-    `failed_beside` are of the loads beside the scenario's, all together.
+    `done`: records acknowledged or, where the load only reads, received in order. `*_beside`: of all loads beside.
     """
 
     at: float
@@ -70,9 +69,8 @@ class Progress:
 class LoadSpec:
     """One round of a scenario's load. `security`: the client settings that the target asks for.
 
-    `most_rate`: records/s that the target allows, whatever the scenario offers or owes. `hosts`: how many load hosts of
-    its link take part, the first ones; 0: all. `prefix` begins the names on the brokers. `client_id`: of its clients,
-    by which a quota knows them; empty: the client's own. `beside`: the loads at the same time, in the same window.
+    `most_rate`: records/s that the target allows. `hosts`: how many load hosts of its link take part, the first ones;
+    0: all. `client_id`: by which a quota knows its clients; empty: the client's own. `beside`: loads in that window.
     """
 
     scenario: Scenario
@@ -98,8 +96,8 @@ TICK_S = 0.1
 class OverTime:
     """What became of the records that were due in a shaped load's window, by the time since it opened.
 
-    `sent`, `acked`: how many were handed over and acknowledged in each TICK_S, after the window in the last.
-    `latency`: their coarse buckets, by the second in which they were due. `phases`: encoded histogram of each phase.
+    `sent`, `acked`: in each TICK_S, what came after the window in the last. `latency`: their coarse buckets, by the
+    second in which they were due. `phases`: encoded histograms.
     """
 
     sent: Sequence[int]
@@ -113,15 +111,13 @@ class Sent:
     """What the producers did. `acked_in_window` were acknowledged in the window, whenever they were sent.
 
     `latency`: of the records that were acknowledged (capped) or due (paced) in the window; `send_latency`: of the
-    latter from the actual send, `schedule_delay`: how late that was. All three are encoded histograms; `percentiles`
-    (ms, by name) replace `latency` where a driver knows no more. `unsent`: what a paced load still owed when the wait
-    ended; `withdrawn`: what a capped load took back from its buffer after the window. `throttled_ms`: how long at least
-    a quota held answers back, over all requests. `stalled_in_window_s`: how long a client's loop stood still.
-    `due_in_window`: paced records with an outcome that were due in the window, `timed_out_in_window` of them timed out.
-    `markers_by_partition`: control records of committed transactions. `latency_by_partition`: how many of `latency` lie
-    in each coarse bucket, by partition; `latency_by_topic`: by topic, of several with too many partitions. Nothing is
-    handed over while a transaction is committed (`committing_in_window_s`, of a client): that is part of `pushback_s`
-    (capped), not of `schedule_delay` (paced).
+    latter from the actual send, `schedule_delay`: how late that was: encoded histograms. `percentiles` (ms, by name)
+    replace `latency` where a driver knows no more. `unsent`: what a paced load still owed when the wait ended;
+    `withdrawn`: what a capped load took back from its buffer after the window. `throttled_ms`: how long at least a
+    quota held answers back. `stalled_in_window_s`: how long a client's loop stood still. `due_in_window`: paced records
+    with an outcome, `timed_out_in_window` of them timed out. `markers_by_partition`: control records of transactions.
+    `latency_by_partition`: `latency` in coarse buckets; `latency_by_topic`: of topics with too many partitions. A
+    commit (`committing_in_window_s`, of a client) is part of `pushback_s` (capped), not of `schedule_delay` (paced).
     """
 
     attempted_in_window: int
@@ -155,8 +151,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reached:
-    """How many connections of a crowd there should be, how many got an answer (producers an acknowledgement), and how
-    long after the first record the last of all did (s; 0 where not all did)."""
+    """Connections of a crowd, how many got an answer, and when the last did (s since the first record; 0: not all)."""
 
     asked: int
     reached: int
@@ -167,10 +162,10 @@ class Reached:
 class Received(Reading):
     """What the consumers did; `received` of the `read` records are this load's, each for the first time in its group.
 
-    `foreign`: not of this run, or too short. `corrupt`: with another body than was sent (of a sample). `duplicated`,
-    `reordered`: in the log. `redelivered`: a log position read again. `missed`: log positions skipped by an assigned
-    consumer. `latency`: from the time in the record (intended send, or acceptance) to its receipt;
-    `negative_latencies`: those below zero. `by_group`: `received` and `received_in_window` of each; empty: one group.
+    `foreign`: not of this run, or too short. `corrupt`: another body than was sent (of a sample). `duplicated`,
+    `reordered`: in the log. `redelivered`: a log position read again. `missed`: positions skipped by an assigned
+    consumer. `latency`: from the time in the record (intended send, or acceptance) to its receipt. `by_group`:
+    `received` and `received_in_window` of each; empty: one group.
     """
 
     received_in_window: int
@@ -187,9 +182,8 @@ class Received(Reading):
 class Lag:
     """How far consumers that work were behind: records acknowledged and not worked off, a group's on average.
 
-    `most` in the window, `growth_per_s` the slope over it, `over_time` pairs of s since it opened and records.
-    `drained_s`: how long after the last acknowledgement they had worked off all; None: they had not when the wait
-    ended, or fall behind by declaration.
+    `over_time`: pairs of s since the window opened and records. `drained_s`: how long after the last acknowledgement
+    all was worked off; None: it was not when the wait ended, or they fall behind by declaration.
     """
 
     most: float
@@ -202,12 +196,10 @@ class Lag:
 class LoadResult:
     """The result of a round. Times in s, CPU of all generator processes in the window.
 
-    `busiest_thread_cores`: of the generator thread that used most. `sent`, `received`: None when the load has no such
-    side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (open loop; None: not
-    measured). `hosts`: empty without --hosts; `one_clock`: each of them read what it wrote, and nothing else. `beside`:
-    of each load at the same time. `window_late_s`: how long after the window's start the last generator process knew of
-    it. `growth`: the rate in the second half of the window over that in the first. `lag`: of consumers that work; None:
-    there are none.
+    `sent`, `received`: None when the load has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping
+    thread (open loop; None: not measured). `hosts`: empty without --hosts; `one_clock`: each read what it wrote, and
+    nothing else. `beside`: of each load at the same time. `window_late_s`: how long after the window's start the last
+    process knew of it. `growth`: the rate in the window's second half over the first. `lag`: of consumers that work.
     """
 
     warmup_s: float
@@ -231,11 +223,10 @@ class LoadResult:
 class Observer:
     """Calls that a driver makes while a round runs, in the run's own thread.
 
-    `edge`: at both edges of the window, with the moment (s on the monotonic clock) at which it was due; the call may be
-    late. `check`: again and again; raises when the target is no longer healthy. `progress`: with the phase in words and
-    the last report. `written` returns the sum of the topic's end offsets. `sends`: with the last report before it is
-    shown; raises when more sends failed than the target allows. `settled`: whether the brokers have stopped compiling,
-    as far as is known; a round's warm-up waits for it.
+    `edge`: at both edges of the window, with the moment (s on the monotonic clock) at which it was due. `check`, again
+    and again, raises when the target is no longer healthy. `progress`: the phase in words, and the last report.
+    `written`: the sum of the topic's end offsets. `sends` raises when more sends failed than the target allows.
+    `settled`: whether the brokers have stopped compiling, as far as is known; a round's warm-up waits for it.
     """
 
     edge: Callable[[float], None]
@@ -280,10 +271,7 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batching:
-    """What a producer's settings say of its batches and of its buffer, whatever the system calls them.
-
-    `in_flight`: batches of a partition that may be under way at a time.
-    """
+    """Batches and buffer of a producer; `in_flight`: batches of a partition that may be under way at a time."""
 
     batch_bytes: int
     in_flight: int
@@ -300,21 +288,18 @@ class Late:
 
 
 class JournaledLoad(Protocol):
-    """A load that records what becomes of every record. Leaving the context ends every process.
+    """A load that records what becomes of every record; its context starts and ends the processes.
 
-    `start`, `end`: when the first and the last record were due (s on the monotonic clock). `hosts`: what each load host
-    did, once finished; empty without --hosts.
+    `start`, `end`: when the first and the last record were due (s on the monotonic clock). `hosts`: see LoadResult.
     """
 
     start: float
     end: float
     hosts: tuple[HostReport, ...]
 
-    def __enter__(self) -> Self:
-        """Start the processes."""
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_: object) -> None:
-        """End them."""
+    def __exit__(self, *_: object) -> None: ...
 
     def begin(self) -> None:
         """Let all clients connect, then start the load and wait until its rate is steady."""
@@ -322,11 +307,10 @@ class JournaledLoad(Protocol):
     def follow_until(self, moment: float, phase: str) -> None:
         """Let time pass until the monotonic clock shows `moment`."""
 
-    def kill(self, name: str) -> None:
-        """Kill a generator process."""
+    def kill(self, name: str) -> None: ...
 
     def leave(self, name: str) -> None:
-        """Have a consumer process leave its group in good order, and end."""
+        """Have a consumer process close, and end."""
 
     def join(self, name: str) -> None:
         """Have a consumer process that has waited join its group."""
@@ -350,10 +334,9 @@ class JournaledLoad(Protocol):
         """Fetch all that was recorded so far. Raises LoadError."""
 
     def finish(self) -> list[Doubt]:
-        """Send no more, wait until each record has its outcome, and return what was wrong with the load.
+        """Send no more, wait until each record has its outcome, and return doubts: FAILED is of the brokers.
 
-        Doubts of the kind FAILED are about the brokers. Raises LoadError when that takes too long, or when a recording
-        is incomplete.
+        Raises LoadError when that takes too long, or when a recording is incomplete.
         """
 
 
@@ -370,10 +353,9 @@ class Engine(Driver, Protocol):
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
-        """Run two loads in turns; return each side's result and how many of its turns were late.
+        """Run two loads, of sides "A" and "B", in turns; return each side's result and its late turns.
 
-        `specs` by side, "A" and "B"; both with the buffer of the pace. The observer's `edge` is called as each measured
-        turn opens and closes.
+        The observer's `edge` is called as each measured turn opens and closes.
         """
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:

@@ -68,11 +68,9 @@ class Watch(Protocol):
     states: list[State]
     """Every state that differs from that before."""
 
-    def __enter__(self) -> Self:
-        """Begin to ask."""
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_: object) -> None:
-        """Ask no more."""
+    def __exit__(self, *_: object) -> None: ...
 
     @property
     def last(self) -> State:
@@ -80,10 +78,7 @@ class Watch(Protocol):
 
 
 class Faults(Protocol):
-    """What can be done to nodes, by id; each raises TargetError when it fails.
-
-    The cluster's `check` does not miss what a fault has taken away.
-    """
+    """Actions on nodes, by id; each raises TargetError. The cluster's `check` does not miss what a fault took away."""
 
     @property
     def allowed(self) -> Collection[int]:
@@ -95,11 +90,9 @@ class Faults(Protocol):
     def session_s(self) -> float | None:
         """Return the time that a broker may be silent, in s, by real brokers' report; 0: unknown; None: as declared."""
 
-    def wait_until_ended(self, node: int) -> None:
-        """Wait until a node that was asked to end has ended."""
+    def wait_until_ended(self, node: int) -> None: ...
 
-    def active_controller(self) -> int:
-        """Return the active controller's node."""
+    def active_controller(self) -> int: ...
 
     def changes(self, topic: str) -> Sequence[LoggedChange] | None:
         """Return the logged changes of this topic and the brokers; None where the controllers' log cannot be read."""
@@ -115,22 +108,15 @@ class Faults(Protocol):
 
 
 class TopicKeeper(Protocol):
-    """Creates, inspects and deletes the topics of a round; see :class:`perfgate.systems.kafka.client.topics.Topics`.
-
-    `name` is that of the round: its topics are called as :func:`perfgate.model.declared.topic_names` says.
-    """
+    """Creates, inspects and deletes the topics of the round `name` (:func:`perfgate.model.declared.topic_names`)."""
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Create the topics and wait until they can be written to. Raises TopicRefusedError.
-
-        `progress` is given in words how far it is, where there are several.
-        """
+        """Create the topics and wait until they can be written to; `progress` takes words. Raises TopicRefusedError."""
 
     def reuse(self, name: str, spec: TopicSpec) -> None:
         """Have topics that were kept be as `create` made them, whatever other topics were created since."""
 
-    def exists(self, name: str) -> bool:
-        """Whether the brokers have a topic of this name."""
+    def exists(self, name: str) -> bool: ...
 
     def end_offsets(self, name: str, partitions: int, count: int = 1) -> tuple[int, ...]:
         """Return every partition's end offset, `partitions` of each of `count` topics."""
@@ -146,10 +132,7 @@ class LiveSettings(Protocol):
     """The settings of a cluster's brokers that can be changed while they run."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return those that take effect at a broker's start only.
-
-        Raises ConfigurationError for a name that the brokers do not know.
-        """
+        """Return those that take effect at a broker's start only. Raises ConfigurationError for an unknown name."""
 
     def change(self, values: Settings) -> float:
         """Have every broker take these values; return the time until the last confirmed them, in s.
@@ -212,17 +195,13 @@ class Cluster(Reachable, Protocol):
     def watch(self, topic: str, link: Link) -> Watch:
         """Return a watch of the topic's state, for while something is done to the brokers."""
 
-    def topics(self) -> TopicKeeper:
-        """Return the keeper of topics on these brokers."""
+    def topics(self) -> TopicKeeper: ...
 
     def live_settings(self) -> LiveSettings:
         """Return the settings that can change while the brokers run; put back, or gone, with the cluster's end."""
 
     def limit(self, client_id: str, bytes_per_s: int) -> None:
-        """Have each broker take no more bytes/s than this from producers of a client id, until the cluster's end.
-
-        Raises TargetError.
-        """
+        """Bound the bytes/s that each broker takes from producers of a client id, until its end. Raises TargetError."""
 
     def rtt_ms(self, link: Link) -> float:
         """Return a request's round trip over this link, in ms (median over brokers and repeats)."""
@@ -339,7 +318,6 @@ class Meter:
         raise (LimitReachedError if self.by_limit else TargetError)(self.stopped)
 
     def begin(self) -> None:
-        """Note that another load begins."""
         self.written, self._under_way = self.written + self._under_way, 0.0
 
     def under_way(self, bytes_: float) -> None:
