@@ -44,12 +44,12 @@ def only_sent_late(measurement: Measurement, metric: str) -> bool:
     A latency begins when its record was due, so lateness is part of it: the brokers' own is shorter, and never longer.
     Much later, or in most rounds, they come together in fewer requests, which is another load.
     """
-    name, rounds = metric.partition(".")[0], measurement.rounds
-    by_round = [[flaw for flaw in r.flaws if name in flaw.metrics] for r in rounds]
+    rounds = measurement.rounds
+    by_round = [[flaw for flaw in r.flaws if any(metric.startswith(f"{n}.") for n in flaw.metrics)] for r in rounds]
     few = sum(map(bool, by_round)) < min(many(len(rounds)), len(rounds))
     whole = all(metric in r.metrics and not r.no_number(metric) for r in rounds)
     little = all(flaw.kind == SENT_LATE and _is_little(flaw, metric) for flaws in by_round for flaw in flaws)
-    return few and whole and name.endswith("latency_ms") and little
+    return few and whole and "latency_ms." in metric and little
 
 
 def _is_little(flaw: Flaw, metric: str) -> bool:

@@ -78,9 +78,13 @@ class PlainCase(ScenarioCase):
 
     def test(self) -> Ruling:
         judged = self.judgements()
-        known = {judgement.metric.partition(".")[0] for judgement in judged if judgement.verdict is not Verdict.MISSING}
-        flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
-        notes = (*notes_on(judged), *(f"{name} is not valid: {reason}" for name, reason in flawed.items()))
+        known = [f"{judgement.metric}." for judgement in judged if judgement.verdict is not Verdict.MISSING]
+        flawed = [
+            f"{name} is not valid: {reason}"
+            for name, reason in spoilt_metrics(self.measurement).items()
+            if not any(metric.startswith(f"{name}.") for metric in known)
+        ]
+        notes = (*notes_on(judged), *flawed)
         notes = (*notes, self.whole.enough) if self.whole.enough else notes
         return Ruling(verdict=worst(judgement.verdict for judgement in judged), judgements=tuple(judged), reasons=notes)
 

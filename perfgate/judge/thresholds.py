@@ -180,7 +180,7 @@ def published_of(profiles: Mapping[str, Profile], scenario: str, judged: Profile
 
 def largest_reach(metric: str) -> float:
     """The largest share of its baseline by which a limit may be off, however large the noise is."""
-    return LARGEST_LATENCY_REACH if metric.partition(".")[0].endswith("latency_ms") else LARGEST_REACH
+    return LARGEST_LATENCY_REACH if "latency_ms." in metric else LARGEST_REACH
 
 
 def for_one_look(threshold: Threshold) -> Threshold:

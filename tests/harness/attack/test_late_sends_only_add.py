@@ -139,3 +139,16 @@ def test_a_ratio_is_kept_where_it_is_with_and_without_what_late_sends_added(
     outcome = judge_relation(relation(at_least, P99, at_most), sides)
     assert outcome.verdict is expected
     assert ("kept with all that late sends added" in str(outcome.reasons)) is (expected is Verdict.PASS)
+
+
+@pytest.mark.parametrize(("p99_ms", "expected"), [(20.5, Verdict.PASS), (22.5, Verdict.REGRESSED)])
+def test_so_it_is_for_the_latency_of_a_load_beside_the_scenarios(p99_ms: float, expected: Verdict) -> None:
+    """One of five of its rounds was sent late: INVALID, however well it kept its limit."""
+    metric = f"part.noisy.{P99}"
+    late = replace(LATE, metrics=("part.noisy",), explains=(Part(offset=2.0, metrics=(metric,)),))
+    found = waited(20.0, late)
+    rounds = tuple(replace(r, metrics={**r.metrics, metric: p99_ms}) for r in found.rounds)
+    held = profile(*(threshold(name, value) for name, value in {**HELD, metric: 20.0}.items()))
+    outcome = judge_scenario(replace(found, rounds=rounds), held)
+    assert outcome.verdict is expected
+    assert outcome.reasons == tuple(f"{metric}: {judged.reason}" for judged in outcome.judgements if judged.reason)

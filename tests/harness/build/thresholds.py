@@ -1,15 +1,17 @@
 """Thresholds, profiles and relations."""
 
-from perfgate.model import METRICS, PairRelation, Profile, Threshold
+from perfgate.model import METRICS, PairRelation, Profile, Threshold, metric_info
 
 
 def threshold(
     metric: str, baseline: float, tolerance: float = 0.1, name: str = "batch-1k", reach: float | None = None
 ) -> Threshold:
     """Return a threshold of this metric, whose limit is its tolerance's unless noise makes it `reach`."""
+    info = metric_info(metric)
+    assert info
     return Threshold(
         scenario=name,
-        metric=METRICS[metric],
+        metric=info,
         baseline=baseline,
         tolerance=tolerance,
         reach=tolerance if reach is None else reach,
