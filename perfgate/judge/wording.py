@@ -208,7 +208,7 @@ def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL)
 
 def _ratio_lines(relation: PairRelation, outcome: Outcome) -> list[str]:
     lines = list[str]()
-    rounds = "paired rounds" if outcome.paired else "rounds, unpaired: on another cluster than the other scenario's"
+    rounds = "paired rounds" if outcome.paired else "rounds, unpaired: measured minutes apart from the other scenario's"
     for judgement in outcome.judgements:
         off = off_baseline(judgement)
         if judgement.measured is None or judgement.interval is None or off is None:

@@ -32,14 +32,13 @@ FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "
 class RatioCase(Case):
     """A relation between two scenarios, one of several `looks` where it is a step of a range.
 
-    Rounds are paired on the same cluster; else a scenario was measured minutes after the other, and both medians'
-    errors count.
+    Of rounds that are not pairs (:func:`are_paired`) both medians' errors count.
     """
 
     def __init__(self, relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> None:
         self.relation, self.metric, self.looks, self.tested = relation, relation.metric.name, looks, False
         self.of, self.over = measurements[relation.of], measurements[relation.over]
-        self.paired = self.of.scenario.cluster == self.over.scenario.cluster
+        self.paired = are_paired(self.of, self.over)
         # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be judged against.
         self.zeros = sum(r.metrics.get(self.metric) == 0 for r in self.over.rounds)
         self.ratios = () if self.zeros else ratios_of(self.metric, self.of, self.over)
@@ -50,9 +49,10 @@ class RatioCase(Case):
 
     @property
     def most_rounds(self) -> int:
-        """How many rounds both should have: all, or those of a side of which fewer were enough."""
-        enough = [len(m.rounds) for m in self.both if m.enough]
-        return min(enough) if enough and self.paired else max(len(m.rounds) for m in self.both)
+        """How many ratios there should be: of all rounds, or of those of a side of which fewer were enough."""
+        if not self.paired:
+            return len(self.of.rounds)
+        return min((len(m.rounds) for m in self.both if m.enough), default=max(len(m.rounds) for m in self.both))
 
     def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
         """The median of the ratios; with the error of the lower scenario's where rounds are not paired."""
@@ -249,9 +249,19 @@ def bounded(metric: str, of: Measurement) -> str:
     return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
 
 
+def are_paired(of: Measurement, over: Measurement) -> bool:
+    """Whether rounds of the same number were measured one after the other on the same cluster, minutes apart else.
+
+    Where one had enough of them early, and the other, of brokers that still warmed up, was measured for longer, those
+    beside the first are not judged.
+    """
+    early = (of.enough and over.warm_up) or (over.enough and of.warm_up)
+    return of.scenario.cluster == over.scenario.cluster and not early
+
+
 def ratios_of(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
-    """The ratios round by round; on two clusters each over the median of the other scenario's rounds."""
-    if of.scenario.cluster == over.scenario.cluster:
+    """The ratios round by round; of rounds that are not pairs each over the median of the other scenario's."""
+    if are_paired(of, over):
         return paired_ratios(metric, of.rounds, over.rounds)
     below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
     if not below or len(below) < len(over.rounds):

@@ -91,7 +91,7 @@ def a_side_ended_early(case: RatioCase, _: Ruling) -> Ruling | None:
 @guard(-10, RatioCase)
 def metric_is_missing(case: RatioCase, _: Ruling) -> Ruling | None:
     """A metric that rounds lack."""
-    if len(case.ratios) == (case.most_rounds if case.paired else len(case.of.rounds)):
+    if len(case.ratios) == case.most_rounds:
         return None
     reason = f"{case.metric} was measured in {len(case.ratios)} of {case.most_rounds} rounds of both scenarios"
     return ruled(Verdict.INVALID, reason)
