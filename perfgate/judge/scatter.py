@@ -19,9 +19,9 @@ from perfgate.model.compared import RecordedPairs
 SCATTER_MORE = 0.01
 """Chance that pairs which scatter as the recorded ones do are taken for others."""
 JOHNSON_ALONE = 0.5
-"""Least share of the term in skewness. Its size is |3 w - 1| / 2 of what it is for Student's t alone, where w is the
-share of the degrees of freedom that the pairs at hand have themselves: the mean of skewed numbers leans one way (1),
-and their own standard deviation rises with it (3 w). A half stands for w = 0, and it is never less."""
+"""Least share of the term in skewness. It is |3 w - 1| / 2 of that for Student's t alone, where w is the share of the
+degrees of freedom that the pairs at hand have themselves: the mean of skewed numbers leans one way (1), and their own
+standard deviation rises with it (3 w)."""
 BETWEEN, BETWEEN_OF_LATENCIES = 0.06, 0.15
 """The largest standard deviation between clusters of the same kind that was seen (of the logarithm of a pair's ratio,
 without what its bursts explain). Of 22 comparisons on pairs on a machine (2 cores) 0.056 of a rate, 0.057 of the
@@ -65,12 +65,11 @@ class Scatter:
 def scatter(values: Sequence[float], known: Known | None) -> Scatter:
     """The scatter of a unit. Needs two values.
 
-    A pair of clusters of the same kind should differ by nothing, so that of n recorded ones the mean square of their
-    differences estimates the variance of a pair, with n degrees of freedom. It is pooled with that of the k pairs at
-    hand, (n s_AA^2 + (k - 1) s_k^2) / (n + k - 1), as an analysis of variance pools its groups; the mean over its error
-    then follows Student's t with n + k - 1 degrees of freedom (the pooled variance of a two-sample t test; Snedecor and
-    Cochran, Statistical Methods). That holds where both are of the same variance: where an F test (one-sided, 1 %) says
-    that those at hand scatter more, what was known is left out. See :func:`before` for pairs that were not recorded.
+    Clusters of the same kind should differ by nothing, so that of n recorded pairs the mean square of the differences
+    estimates the variance of a pair, with n degrees of freedom. It is pooled with that of the k pairs at hand,
+    (n s_AA^2 + (k - 1) s_k^2) / (n + k - 1); the mean over its error then follows Student's t with n + k - 1 degrees of
+    freedom (the pooled variance of a two-sample t test; Snedecor and Cochran, Statistical Methods). Where an F test
+    (one-sided, 1 %) says that those at hand scatter more, what was known is left out.
     """
     own, freedom = float(np.var(values, ddof=1)), len(values) - 1
     if known is None:
@@ -91,8 +90,7 @@ def before(known: Known, units: int) -> tuple[float, int]:
     """The variance of a pair that is known without the difference of `units` pairs, and its degrees of freedom.
 
     By recorded pairs their mean square. By the parts of the pairs at hand tau^2 + s^2 / m: m parts a pair scatter by s
-    within it, and clusters of the same kind differ by at most tau (variance components of a one-way analysis of
-    variance with random effects). It has no more degrees of freedom than s^2 has.
+    within it, clusters by at most tau (one-way analysis of variance with random effects).
     """
     if isinstance(known, RecordedPairs):
         return float(np.mean(np.square(known.effects))), len(known.effects)
@@ -102,7 +100,7 @@ def before(known: Known, units: int) -> tuple[float, int]:
 
 
 def skewness_share(own: int, besides: int) -> float:
-    """The part of the term in skewness that counts, by the degrees of freedom that are own, and others."""
+    """The part of the term in skewness that counts, by degrees of freedom."""
     return max(JOHNSON_ALONE, abs(3 * own / (own + besides) - 1) / 2) if besides else 1.0
 
 

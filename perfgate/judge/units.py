@@ -9,11 +9,11 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 
-from perfgate.judge.claims.more_hosts import RATES
+from perfgate.judge.claims.more_hosts import RATES, RECEIVED, SENT
 from perfgate.judge.doubts import words
 from perfgate.judge.paths import path_doubts
 from perfgate.judge.phrases import joined
-from perfgate.judge.scatter import BETWEEN, BETWEEN_OF_LATENCIES, FEWEST_PARTS, Known, Parts, text
+from perfgate.judge.scatter import BETWEEN, BETWEEN_OF_LATENCIES, FEWEST_PARTS, Known, Parts
 from perfgate.judge.sequential import (
     CORRELATION,
     ERROR,
@@ -50,12 +50,10 @@ def part_logs(comparison: Comparison, metric: str) -> tuple[tuple[float, ...], .
 
 
 def whole_units(comparison: Comparison) -> int:
-    """The number of whole units that both sides have."""
     return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
 
 
 def pairs_per_unit(comparison: Comparison) -> int:
-    """The number of pairs of turns or rounds of a unit."""
     return len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
 
 
@@ -85,12 +83,6 @@ def known_scatter(comparison: Comparison, metric: str, parts: Sequence[tuple[flo
     return Parts(tuple(parts), between) if any(len(logs) > 1 for logs in parts) else None
 
 
-def scatter_text(estimate: Estimate, comparison: Comparison, metric: str) -> str:
-    """How what is known of the scatter between pairs entered it; empty where nothing is."""
-    known = known_scatter(comparison, metric, part_logs(comparison, metric))
-    return text(known, estimate.spread, used=estimate.besides > 0, refused=estimate.refused)
-
-
 LARGEST_SCATTER = 0.5
 """Of a burst or a block, where nothing differs: more than the largest standard deviation among 39 comparisons by turns,
 0.243 of a rate, 0.309 of the brokers' CPU per record, 0.254 of the clients', 0.305 of the p99
@@ -100,6 +92,7 @@ LARGEST_OF_PAIRS = 0.31
 """The same of pairs of clusters, except latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and 0.206 of
 single bursts, which are left of a pair that was cut off."""
 WIDENING = math.sqrt((1 + CORRELATION) / (1 - CORRELATION))
+"""For neighbours that are correlated: the square root of 3."""
 WORST, OF_THE_ERROR = 4, 0.1
 """One of WORST units is left out, and the rest is tested at this share of the error, since the units that scatter least
 were chosen. At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
@@ -107,6 +100,7 @@ END, FEWEST_WITH_ENDS = 5, 20
 """Of this many units of a latency, or more, one of END at either end is winsorized."""
 FEWEST_OF_LATENCIES = 2
 """One burst, or round, in which brokers stood still for half a second has 100 times the p99: no change of it."""
+HELD_BACK_BY = ("load", "brokers")
 ROUNDED = 1 - 1e-9
 """A loss of exactly what a single unit needs is enough."""
 
@@ -122,16 +116,14 @@ def known_loss(
 ) -> SoundUnits | None:
     """The units, with the estimate to show, where they show a loss of more than `margin`, a logarithm.
 
-    `red`: the sequential test of the estimate that enough units give. It needs a few units and takes their scatter as
-    it is: a single unit far off the others, to either side, makes the mean of all uncertain. So three more tests for a
-    loss alone are made: :func:`far_beyond`, the sequential test of the units without the worst quarter, at a tenth of
-    its error, and that of a latency's winsorized units, at a tenth too (:func:`winsorized`).
+    `red`: the sequential test of the estimate that enough units give. A single unit far off the others, to either side,
+    makes it uncertain. So three more tests for a loss alone are made: :func:`far_beyond`, and at a tenth of its error
+    the sequential test without the worst quarter, and of a latency's winsorized units (:func:`winsorized`).
 
-    Counting less of a unit, and leaving out the worst, moves the mean towards no loss. Where nothing differs the two
-    add at most 2 false reds to 10,000 of the sequential test's own (10,000 comparisons a line, judged at all looks, of
-    5, 9 and 20 units that scatter by 30 or 50 % and are correlated by 0.5; independent units scattering by 5 and 30 %,
-    normal or by Student's t of 3 degrees of freedom, are red in 0.03 % at most). 20 times slower, with a scatter of e
-    (standard deviation of the logarithm: 1), 4, 5 and 8 units are red in 99.88, 100 and 100 %, with heavy tails (the
+    The first two move the mean towards no loss. Where nothing differs they add at most 2 false reds to 10,000 (10,000
+    comparisons a line, judged at all looks, of 5, 9 and 20 units that scatter by 30 or 50 % and are correlated by 0.5;
+    independent units scattering by 5 and 30 %, normal or by Student's t of 3 degrees of freedom: red in 0.03 % at
+    most). 20 times slower, with a scatter of e, 4, 5 and 8 units are red in 99.88, 100 and 100 %, with heavy tails (the
     same t) in 99.3, 99.7 and 100 %; the sequential test alone finds 4, 7 and 51 %.
     """
     logs, metric = units.explained, units.metric
@@ -167,10 +159,9 @@ def winsorized(logs: Sequence[float], looks: Looks, rule: Rule) -> Estimate:
     """The estimate of the units' winsorized mean: those at either end count as the next inwards.
 
     With g of n units changed at either end, its error is that of a mean of the changed units times
-    (n - 1) / (n - 2 g - 1), by Student's t (Dixon and Tukey, Technometrics 10, 1968). Where nothing differs A / B and
-    B / A are drawn alike, so that the winsorized mean of their logarithms is zero as their mean is. Then 0.15 of
-    1,000 more are red of 20 or 30 independent units, 0.2 of units that are correlated by 0.3, and 0.85 by 0.5
-    (benchmarks/unit_errors.py; fewer units: up to 2.3). Whole rounds were by -0.19, -0.02 and 0.20.
+    (n - 1) / (n - 2 g - 1), by Student's t (Dixon and Tukey, Technometrics 10, 1968). Where nothing differs it is zero,
+    as the mean is. Then 0.15 of 1,000 more are red of 20 or 30 independent units, 0.2 of units that are correlated by
+    0.3, and 0.85 by 0.5 (benchmarks/unit_errors.py; fewer units: up to 2.3). Whole rounds were by -0.19 to 0.20.
     """
     count, ordered = len(logs), sorted(logs)
     end = count // END
@@ -184,11 +175,10 @@ def winsorized(logs: Sequence[float], looks: Looks, rule: Rule) -> Estimate:
 def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float) -> bool:
     """Whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
 
-    With the losses of n units, none counted as more than what a single unit needs, and the largest scatter s of a unit
-    where nothing differs, z = (mean - margin) * sqrt(n) / (s * sqrt(3)). sqrt(3) is the widening for neighbours that
-    are correlated by 0.5. A loss is known where z exceeds the boundary of the look, that of a known variance: the
-    chance is 0.001 in all, as in the sequential test. One unit needs a factor of 15, two need 7, four 4; of pairs of
-    clusters, except latencies, one unit needs 5.5, two 3.4, four 2.4.
+    With n losses, none counted as more than a single unit needs, and the largest scatter s of a unit where nothing
+    differs, z = (mean - margin) * sqrt(n) / (s * WIDENING) must exceed the boundary of the look for a known variance:
+    the chance is 0.001 in all, as in the sequential test. One unit needs a factor of 15, two need 7, four 4; of pairs
+    of clusters, except latencies, one unit needs 5.5, two 3.4, four 2.4.
     """
     most = margin - NormalDist().inv_cdf(share * ERROR) * WIDENING * scatter
     counted = [min(loss, most) for loss in losses]
@@ -202,16 +192,7 @@ def without_worst(logs: Sequence[float], sign: int) -> tuple[float, ...]:
     return tuple(log for index, log in enumerate(logs) if index not in left_out)
 
 
-def wide_interval(logs: Sequence[float], scatter: float) -> tuple[float, float]:
-    """The 95 % interval of the mean of units that may be few: by this scatter, or their own."""
-    own = float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
-    error = max(scatter, own) * WIDENING / math.sqrt(len(logs))
-    reach, mean = -NormalDist().inv_cdf(INTERVAL_ERROR) * error, float(np.mean(logs))
-    return mean - reach, mean + reach
-
-
 def metric_effect(metric: MetricInfo, estimate: Estimate) -> MetricEffect:
-    """The effect on a metric by the estimate of its units."""
     low, high = estimate.interval
     if estimate.error:
         from scipy import stats  # takes 0.7 s, and only a comparison needs it
@@ -227,18 +208,12 @@ def metric_effect(metric: MetricInfo, estimate: Estimate) -> MetricEffect:
     )
 
 
-def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
-    """The largest standard deviation of a unit's logarithm to expect where nothing differs."""
-    of_pairs = comparison.method == "pairs" and "latency_ms." not in metric.name
-    return LARGEST_OF_PAIRS if of_pairs else LARGEST_SCATTER
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoundUnits:
     """The usable units of a comparison for a metric, of the `among` that were begun.
 
     `logs`: candidate over baseline of each, `parts`: of each of its rounds; `explained`: without what its doubts
-    explain. `doubts`: each once.
+    explain. `doubts`: each once. `scatter`: the largest standard deviation to expect where nothing differs.
     """
 
     metric: MetricInfo
@@ -259,14 +234,14 @@ class SoundUnits:
         """The mean effect as measured, with an interval that does not rest on how few units scatter."""
         if self.middle:
             return metric_effect(self.metric, self.middle)
-        low, high = wide_interval(self.logs, self.scatter)
-        mean = fmean(self.logs)
-        error = self.scatter * WIDENING / math.sqrt(len(self.logs))
+        mean, widening = fmean(self.logs), WIDENING / math.sqrt(len(self.logs))
+        own = float(np.std(self.logs, ddof=1)) if len(self.logs) > 1 else 0.0
+        reach = -NormalDist().inv_cdf(INTERVAL_ERROR) * max(self.scatter, own) * widening
         return MetricEffect(
             metric=self.metric,
             estimate=math.expm1(mean),
-            interval=(math.expm1(low), math.expm1(high)),
-            p_value=2 * NormalDist().cdf(-abs(mean) / error),
+            interval=(math.expm1(mean - reach), math.expm1(mean + reach)),
+            p_value=2 * NormalDist().cdf(-abs(mean) / (self.scatter * widening)),
         )
 
     @property
@@ -298,6 +273,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
     A worse round of the baseline explains no loss of the candidate; but a round whose load was not made is not usable.
     """
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
+    of_pairs = comparison.method == "pairs" and "latency_ms." not in metric.name
     size = comparison.rounds_per_unit
     pairs = list(zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False))
     every, left, doubts = list[tuple[float, ...]](), list[float](), dict[Doubt, None]()
@@ -318,7 +294,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
         explained=tuple(left),
         doubts=tuple(doubts),
         among=-(-max(len(m.rounds) for m in comparison.sides) // size),
-        scatter=largest_scatter(comparison, metric),
+        scatter=LARGEST_OF_PAIRS if of_pairs else LARGEST_SCATTER,
     )
 
 
@@ -327,24 +303,14 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
     name = metric.name
     if any(name not in r.metrics or r.no_number(name) for r in (before, after)):
         return None
-    expected, value = before.metrics[name], max(after.metrics[name], _least(after, metric))
-    if not (expected > 0 and value > 0) or explained(_spoiling(before.doubts, name), name)[0] == math.inf:
+    # A rate of zero, which has no logarithm, counts as one record in the window.
+    least = 1 / after.window_s if name in (SENT, RECEIVED) and after.window_s > 0 else 0.0
+    expected, value = before.metrics[name], max(after.metrics[name], least)
+    # The baseline's rate would be higher without what held it back.
+    spoiling = [d for d in before.doubts if name not in RATES or d.kind != SATURATED or d.whose not in HELD_BACK_BY]
+    if not (expected > 0 and value > 0) or explained(spoiling, name)[0] == math.inf:
         return None
     rest = excused(value, metric.sign, doubts, name)
     if not 0 < rest < math.inf:
         return None
     return math.log(value / expected), math.log(rest / expected)
-
-
-def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
-    """The doubts of a baseline's round that leave a loss unknown; not of a held-back rate, which would be higher."""
-    held_back = metric in RATES
-    return [
-        doubt for doubt in doubts if not (held_back and doubt.kind == SATURATED and doubt.whose in ("load", "brokers"))
-    ]
-
-
-def _least(r: Round, metric: MetricInfo) -> float:
-    """The value that a rate of zero, which has no logarithm, counts as: one record in the window."""
-    counts = metric.name in ("records_per_s", "received_records_per_s") and r.window_s > 0
-    return 1 / r.window_s if counts else 0.0

@@ -14,6 +14,7 @@ from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, ruled, worst
 from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import at_its_cap
+from perfgate.judge.scatter import text
 from perfgate.judge.sequential import Estimate, Rule, first_decision, scheduled
 from perfgate.judge.units import (
     SoundUnits,
@@ -35,8 +36,7 @@ NEAR_THE_CAP = 0.9
 def primary_metric(comparison: Comparison) -> MetricInfo:
     """The metric that decides where the run does not ask for others.
 
-    Paced: p99 of the latency. Else the rate, or CPU per record where both sides reach the cap; what consumers receive
-    where the sides differ in these.
+    What consumers receive where the sides differ in these; CPU per record where both reach the cap; else the load's.
     """
     load = comparison.scenario.load
     readers = [side.scenario.consumers for side in comparison.sides]
@@ -54,10 +54,7 @@ def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitsClaim(ABC):
-    """A claim about a metric of the candidate: a loss of more than `margin`, a logarithm, is red.
-
-    `share`: the claim's part of the chance of an error.
-    """
+    """A loss of more than `margin`, a logarithm, is red. `share`: the claim's part of the chance of an error."""
 
     metric: MetricInfo
     margin: float
@@ -94,8 +91,16 @@ class ClaimCase(Case):
         self.comparison, self.final = whole.comparison, whole.final
         self.parts = part_logs(whole.comparison, claim.metric.name)
         self.logs = tuple(map(fmean, self.parts))
+        self.known = known_scatter(whole.comparison, claim.metric.name, self.parts)
         self.ruling = ruled(Verdict.INCONCLUSIVE)
         self.estimate: Estimate | None = None
+
+    @property
+    def scatter(self) -> str:
+        """How what is known of the scatter between pairs entered the estimate; empty where nothing is."""
+        if not (latest := self.estimate):
+            return ""
+        return text(self.known, latest.spread, used=latest.besides > 0, refused=latest.refused)
 
     def test(self) -> Ruling:
         """The verdict of the first look that decides, if any does."""
@@ -111,7 +116,7 @@ class ClaimCase(Case):
             ends=lambda verdict: verdict.red,  # after any other it was measured on, for another claim's sake
             final=self.final,
             rule=claim.rule(hidden),
-            known=known_scatter(comparison, self.metric.name, self.parts),
+            known=self.known,
             former=comparison.former_plans,
             cold=cold_units(comparison),
         )
@@ -174,8 +179,7 @@ class UnitsCase(Case):
 
     def test(self) -> Ruling:
         rulings = [case.ruling for case in self.tested]
-        reasons = (reason for ruling in rulings for reason in ruling.reasons)
-        return ruled(worst(ruling.verdict for ruling in rulings), *reasons)
+        return ruled(worst(r.verdict for r in rulings), *(reason for r in rulings for reason in r.reasons))
 
     def in_spite(self, ruling: Ruling) -> Ruling:
         """The ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""

@@ -14,7 +14,7 @@ from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
 from perfgate.judge.rounds import rounds_with, values_of
 from perfgate.judge.sequential import Estimate
 from perfgate.judge.statistics import share_of, spread
-from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
+from perfgate.judge.units import SoundUnits, fewest_units
 from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, Verdict
@@ -32,21 +32,19 @@ SHORT = f"  next       give it longer: --budget ({page('nightly-reference')})"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AtLeast(UnitsClaim):
-    """The metric is no worse than `limit` times the reference's.
+    """The metric is no worse than `limit` times the reference's; `own`: also where the scenario lacks it.
 
     With m, the mean of the units' logarithms (better is positive), its standard error e and the limit's logarithm L:
     REGRESSED: m is known to be below 0 (the sequential test's error of 0.001 over all looks), and m + e < L. PASS: the
-    interval that allows for the looks lies above L; when nothing more comes, m - e >= L, as the gate judges medians.
-    IMPROVED: m is known to be above 0, and m - e > -L. Both after taking what a shorter path may hide off m.
+    interval that allows for the looks lies above L; when nothing more comes, m - e >= L. IMPROVED: m is known to be
+    above 0, and m - e > -L. Both after taking what a shorter path may hide off m.
     """
 
     limit: float
     own: bool
-    """Whether it stays a claim where the scenario lacks the metric."""
 
     @property
     def within(self) -> float:
-        """The loss that is allowed, as a share."""
         return abs(self.limit - 1)
 
     def decide(self, estimate: Estimate, last: bool) -> Verdict | None:
@@ -61,7 +59,6 @@ class AtLeast(UnitsClaim):
         return Verdict.PASS if kept else None
 
     def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
-        """Whether more than the limit is known to be lost."""
         mean = self.metric.sign * estimate.mean + by_path
         return mean < -estimate.level * estimate.error and mean + estimate.error < -self.margin
 
@@ -96,9 +93,7 @@ class ReferenceCase(UnitsCase):
         return (f"{estimate.units} units do not tell whether the limit is kept",)
 
     def loss_claims(self) -> list[UnitsClaim]:
-        """The ratios that are stated; only the rate of a load that the reference did not take: its latency is a
-        queue's.
-        """
+        """The ratios that are stated; only the rate of a load that the reference did not take."""
         rate = next((claim for claim in self.claims if claim.metric.name == RATE), None)
         limit = 1 / (1 + self.comparison.decides.margin)
         usual = rate or claim_of(Ratio(metric=METRICS[RATE], limit=limit, own=False))
@@ -110,7 +105,7 @@ class ReferenceCase(UnitsCase):
         """The worst of all ratios, each reason with its metric; MISSING where the scenario has none of them."""
         if not self.tested:
             return ruled(Verdict.MISSING, f"{self.path} states no ratio of a metric that this scenario has")
-        judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.tested)
+        judgements = tuple(map(_by_estimate, self.tested))
         notes = list[str]()
         for tested, judgement in zip(self.tested, judgements, strict=True):
             # The reasons of an untested ratio name its metric.
@@ -142,11 +137,7 @@ def of_both(comparison: Comparison, metric: str) -> bool:
 
 
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
-    """Judge the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
-
-    `final`: nothing more will be measured. An undecided ratio is INCONCLUSIVE, and so is a ratio that the paths to
-    two clusters may explain; it is REGRESSED where more is lost than the limit allows and all reasons explain.
-    """
+    """Judge the candidate by the scenario's ratios to the reference, its baseline. `final`: nothing more will come."""
     case = ReferenceCase(comparison, ratios, final=final)
     ruling = judge(case)
     outcome = ruling.outcome(comparison.scenario.name)
@@ -160,13 +151,13 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     return outcome
 
 
-def _by_estimate(comparison: Comparison, tested: ClaimCase) -> Judgement:
-    ruling, estimate, name = tested.ruling, tested.estimate, tested.metric.name
+def _by_estimate(tested: ClaimCase) -> Judgement:
+    ruling, estimate = tested.ruling, tested.estimate
     if estimate is None:
-        return Judgement(verdict=ruling.verdict, metric=name, reason="; ".join(ruling.reasons))
+        return Judgement(verdict=ruling.verdict, metric=tested.metric.name, reason="; ".join(ruling.reasons))
     low, mean, high = map(share_of, (estimate.interval[0], estimate.mean, estimate.interval[1]))
-    reasons = (*ruling.reasons, scatter_text(estimate, comparison, name))
-    return _judgement(comparison, tested.claim, ruling.verdict, (low, mean, high), reasons)
+    reasons = (*ruling.reasons, tested.scatter)
+    return _judgement(tested.comparison, tested.claim, ruling.verdict, (low, mean, high), reasons)
 
 
 def _by_sound_units(case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, ruling: Ruling) -> Judgement:
@@ -203,7 +194,7 @@ def _judgement(
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:
-    """The message of a verdict: a sentence, every judgement that is not green, what it was judged against."""
+    """A sentence, every judgement that is not green, and what it was judged against."""
     lines = scenario_lines(outcome, comparison.candidate)
     minutes = f"{comparison.minutes:.1f} min, {counted(len(comparison.orders), 'unit')}"
     lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
@@ -235,6 +226,6 @@ class ReferenceStopRule(UnitsStopRule):
         return [*super().may_decide(comparison), *own]
 
     def ends(self, comparison: Comparison) -> bool:
-        """Whether the units so far decide; `comparison` is of the reference as the change."""
+        """`comparison` is of the reference as the change."""
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
         return outcome.verdict is Verdict.REGRESSED or (bool(outcome.judgements) and outcome.verdict.green)

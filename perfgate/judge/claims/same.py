@@ -22,9 +22,7 @@ from perfgate.judge.units import (
     metric_effect,
     pairs_per_unit,
     part_logs,
-    scatter_text,
     sound_units,
-    unit_logs,
 )
 from perfgate.judge.units_case import RATE, ClaimCase, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
@@ -59,9 +57,7 @@ class Same(UnitsClaim):
         return decided(estimate) == -self.metric.sign
 
     def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
-        """Whether the interval lies within the margin, but would not with a loss of `hidden` more; or only a gain of as
-        much makes it better.
-        """
+        """The interval lies within the margin, and would not with a loss of `hidden` more; or only that is its gain."""
         low, high = estimate.interval
         worse = -low if self.metric.better == "higher" else high
         off = -self.metric.sign * hidden
@@ -131,12 +127,7 @@ class ChangeCase(UnitsCase):
 
 
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
-    """The effect of the change on the scenario, as far as it has been measured.
-
-    `final`: nothing more will be measured. INVALID: a load was not valid. BROKEN: sends failed with the change, and
-    none without it. SLOWER, whatever its latency: a paced load that the baseline's brokers take and the candidate's do
-    not, in most rounds; or a loss that remains without all that the reasons for doubt explain.
-    """
+    """The effect of the change on the scenario, as far as it has been measured. `final`: nothing more will come."""
     case = ChangeCase(comparison, final=final)
     ruling = judge(case)
     outcome = replace(_figures(case), effect=EFFECTS[ruling.verdict], reasons=ruling.reasons)
@@ -158,7 +149,7 @@ def _claims(comparison: Comparison, metrics: Sequence[MetricInfo]) -> list[Units
 
 
 def _figures(case: ChangeCase) -> ComparisonOutcome:
-    """The outcome with the figures of the whole units, where these can be judged, and no verdict yet."""
+    """The figures of the whole units, where these can be judged, and no verdict yet."""
     comparison, decides = case.comparison, case.comparison.decides
     unsound = unsound_load(comparison)
     bare = ComparisonOutcome(
@@ -184,8 +175,8 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
         units=estimate.units,
         pairs=estimate.units * pairs_per_unit(comparison),
         detectable=1 - math.exp(-detectable(estimate)),
-        unit_effects=tuple(math.expm1(value) for value in unit_logs(comparison, metric.name)),
-        scatter=scatter_text(estimate, comparison, metric.name),
+        unit_effects=tuple(map(math.expm1, case.lead.logs)),
+        scatter=case.lead.scatter,
         paths_ms=paths_ms(comparison),
     )
 
