@@ -14,9 +14,8 @@ from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measureme
 AT_ITS_CAP = "broker_cpu_us_per_record"
 """Decides where both sides reach the cap."""
 NOT_THE_SAME = {DECIDES_PACED: 1.5, AT_ITS_CAP: 1.1}
-"""Factors of the baseline beyond which, with the whole interval, a candidate is not the same. A rate at its cap, or
-limited by the client, shows neither latency nor the brokers' CPU. Nor is a candidate with such a latency faster; it
-may cost the brokers more."""
+"""Factors of the baseline beyond which, with the whole interval, a candidate is not the same; nor, with such a latency,
+faster. A rate at its cap, or limited by the client, shows neither latency nor the brokers' CPU."""
 AT_LEAST_OF_THE_RATE = 0.95
 """The same for the rate where both sides mostly reach their cap and CPU per record decides."""
 NOT_THE_SAME_READ = {"end_to_end_latency_ms.p99": 1.5, "received_records_per_s": 0.95}
@@ -132,8 +131,8 @@ flushing: never."""
 def never_reached(comparison: Comparison) -> str:
     """The differing setting that took no effect on either side; else empty.
 
-    Every round writes to a topic of its own, for a few seconds in a burst: a setting that acts after more than the
-    fullest partition held, or later, was not measured, nor was a setting for which brokers look less often than that.
+    Every round writes to a topic of its own: a setting that acts after more than its fullest partition held, or later,
+    was not measured, nor one for which brokers look less often than that.
     """
     sides = comparison.sides
     written_ms = _written_to_ms(comparison)
@@ -193,11 +192,10 @@ def _settings(measurement: Measurement) -> dict[str, str]:
 
 
 def _fullest(measurement: Measurement, name: str) -> int:
+    """Records (or bytes) of the fullest partition of any round."""
     scenario = measurement.scenario
-    most = 0
-    for r in measurement.rounds:
-        known = [acked for acked, _ in r.accounting.partitions]
-        most = max(most, *known, -(-r.accounting.acked // scenario.topic.in_all))
-    if not scenario.load.sends:
-        most = max(most, -(-scenario.load.records // scenario.topic.in_all))
+    each = [acked for r in measurement.rounds for acked, _ in r.accounting.partitions]
+    whole = [r.accounting.acked for r in measurement.rounds]
+    whole += [] if scenario.load.sends else [scenario.load.records]
+    most = max((*each, *(-(-records // scenario.topic.in_all) for records in whole)), default=0)
     return most * (scenario.record_bytes if name in AFTER_BYTES else 1)

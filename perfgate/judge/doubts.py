@@ -30,10 +30,9 @@ def settled(
     doubts: Doubts,
     red: Callable[[Sequence[float]], bool],
 ) -> Judgement:
-    """The judgement of rounds in doubt; its reason names each doubt with what it explains.
+    """The judgement of rounds in doubt, with each doubt and what it explains: doubtful figures are never green.
 
-    REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain. All else is
-    INCONCLUSIVE: doubtful figures are never green.
+    REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain.
     """
     metric = judged.metric
     here = [doubt for of_round in doubts for doubt in of_round if doubt.touches(metric)]

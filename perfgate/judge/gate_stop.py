@@ -9,6 +9,7 @@ from typing import cast
 
 from perfgate.judge.claims.relation import RatioCase, judge_relation
 from perfgate.judge.noise import hopeless
+from perfgate.judge.rounds import values_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.statistics import Centre, centre_of, clipped
 from perfgate.judge.warming import LEAST_GROWTH, each_better, still_growing, still_warming
@@ -50,8 +51,7 @@ class GateStopRule:
     def sure(self, scenario: Scenario, block: Mapping[str, Measurement]) -> bool:
         """Whether the scenario is green, and each of its thresholds and relations is kept so far that it stays so.
 
-        A relation with a scenario that is not in the block is judged later, on all rounds. A flaw of any round, or a
-        rate that was not taken in it, keeps the scenario going.
+        A relation with a scenario of another block needs all rounds. A flaw, or a rate not taken, keeps it going.
         """
         rounds = block[scenario.name].rounds
         if self.profile is None or self.profile.reference or len(rounds) < FEWEST_SURE:
@@ -62,19 +62,15 @@ class GateStopRule:
             return False
         thresholds = self.profile.thresholds.get(scenario.name, ())
         concerned = [relation for relation in self.relations if scenario.name in relation.names]
-        return all(
-            kept_by_far([r.metrics[t.metric.name] for r in rounds if t.metric.name in r.metrics], t) for t in thresholds
-        ) and all(_relation_kept_by_far(relation, block) for relation in concerned)
+        kept = all(kept_by_far(values_of(rounds, threshold.metric.name), threshold) for threshold in thresholds)
+        return kept and all(_relation_kept_by_far(relation, block) for relation in concerned)
 
     def still_warming(self, by_scenario: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         return still_warming(by_scenario)
 
 
 def kept_by_far(values: Sequence[float], threshold: Threshold) -> bool:
-    """Whether these rounds of its metric keep the threshold's limit surely: each of them, and their centre by far.
-
-    Not those that get worse from the first to the last: brokers that tire are seen in the rounds to come.
-    """
+    """Whether each of these rounds keeps the threshold's limit, their centre by far, and they do not get worse."""
     worse = "lower" if threshold.metric.better == "higher" else "higher"
     if still_growing(values, worse, LEAST_GROWTH):
         return False
@@ -100,6 +96,5 @@ def _by_far(values: Sequence[float], centre: Centre, bound: float, sign: int) ->
 
     factor = -float(stdtrit(len(values) - 1, SURE))
     # Written so that what is no number (NaN) is not sure.
-    return all(sign * (value - bound) >= 0 for value in values) and sign * (centre.middle - bound) >= (
-        factor * centre.error
-    )
+    kept = all(sign * (value - bound) >= 0 for value in values)
+    return kept and sign * (centre.middle - bound) >= factor * centre.error

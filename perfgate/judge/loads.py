@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.judge.claim import Ruling, ruled
@@ -34,10 +34,7 @@ def unsound_load(comparison: Comparison) -> Ruling | None:
 
 
 def _only_candidate_failed(comparison: Comparison) -> bool:
-    """Whether only the candidate's brokers did not take, or keep, what was sent: the baseline's clearly less often.
-
-    A lateness that happened on the baseline's side too, though not again, is of neither side.
-    """
+    """Whether only the candidate's brokers failed, or clearly more often: not by a lateness that both once had."""
     before, after = comparison.baseline, comparison.candidate
     failed = [r for r in after.rounds if _failed(r)]
     if not failed or (any(map(_failed, before.rounds)) and not _clearly_more(after.rounds, before.rounds)):
@@ -47,6 +44,7 @@ def _only_candidate_failed(comparison: Comparison) -> bool:
 
 
 def _failed(r: Round) -> bool:
+    """Whether brokers did not take, or keep, what was sent."""
     by_brokers = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in r.flaws)
     return bool(by_brokers or r.broken or _counted(r))
 
@@ -65,7 +63,8 @@ def _counted(r: Round) -> bool:
     return bool(r.accounting.failed_total or r.accounting.unresolved)
 
 
-CHANCE = "that may be chance"
+CHANCE, RARELY = "that may be chance", 0.05
+"""RARELY: the chance of this many flawed loads of a side, where both sides have them equally often."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,10 +95,7 @@ def short_of(comparison: Comparison) -> Short:
 
 
 def _chance_of_units(comparison: Comparison) -> float:
-    """The chance of this many short rounds of the candidate, or short pairs of clusters.
-
-    The rounds of a pair share its clusters: it counts once, as short where most of them are.
-    """
+    """The chance of this many short rounds of the candidate, or pairs of clusters of whose rounds most are short."""
     size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
     counts = list[int]()
     for measurement in (comparison.candidate, comparison.baseline):
@@ -117,10 +113,7 @@ def _error_of_this_look(comparison: Comparison) -> float:
 
 
 def below_its_cap(comparison: Comparison) -> str:
-    """In how many rounds the candidate did not reach a cap that both sides mostly reach; empty if chance explains it.
-
-    The median of the rounds, which the cap limits, does not show them, nor does the CPU per record.
-    """
+    """In how many rounds the candidate did not reach a cap that both sides mostly reach; empty if by chance."""
     if not all(map(at_its_cap, comparison.sides)):
         return ""
     declared, candidate = map(rounds_below_its_cap, comparison.sides)
@@ -133,8 +126,7 @@ def below_its_cap(comparison: Comparison) -> str:
 def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
     """The chance of at least `after` short rounds of the candidate where both sides are short equally often.
 
-    Fisher's exact test, one-sided. A rate at the edge of the machine is short in every other round of either side: a
-    majority alone is red by chance then.
+    Fisher's exact test, one-sided: a rate at the edge of the machine is short in every other round of either side.
     """
     short = after + before
     ways = sum(
@@ -144,18 +136,13 @@ def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) ->
     return ways / math.comb(rounds_after + rounds_before, short)
 
 
-RARELY = 0.05
-"""The chance of this many flawed loads of a side, where both sides have them equally often."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
+    """A kind of flawed loads: how many there are of either side, in words, and the regression that they may hide."""
+
     flaws: tuple[str, ...]
-    """The kinds of its flaws."""
     counts: str
-    """How many of the candidate's side, and how many as declared."""
     hides: str
-    """The regression that may be behind it."""
     unit: str
 
     def count(self, measurement: Measurement) -> int:
@@ -196,9 +183,8 @@ def measured_again(comparison: Comparison) -> str:
     return ""
 
 
-def _counts(comparison: Comparison) -> Iterator[tuple[_Kind, int, int]]:
-    for kind in KINDS:
-        yield kind, kind.count(comparison.candidate), kind.count(comparison.baseline)
+def _counts(comparison: Comparison) -> list[tuple[_Kind, int, int]]:
+    return [(kind, kind.count(comparison.candidate), kind.count(comparison.baseline)) for kind in KINDS]
 
 
 def chance_by_toss(more: int, fewer: int) -> float:

@@ -12,11 +12,9 @@ from perfgate.model.flaw import Doubt
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
 """A reading below this share of the median of those before the cluster started was disturbed. Idle brokers that still
-compile take up to 20 % of the processors, and make loopback quicker, because the processors sleep less (measured on 2
-cores)."""
+compile take up to 20 % of 2 cores, and make loopback quicker, because the processors sleep less."""
 BROKERS_TOOK = 0.5
-"""Where the suite's own brokers used this share of what a reading lost of the processors, they were the cause. They
-should be idle while it is taken: brokers that are busy then are a result."""
+"""Where the suite's own brokers, which should be idle, used this share of what a reading lost, they are the cause."""
 CANARY_OFF = 0.25
 """A machine that is slower or faster by this than when the baselines were recorded is another machine."""
 STEAL = 0.10
@@ -72,10 +70,7 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
 def machine_doubts_by_round(
     measurement: Measurement, recorded: Mapping[str, float] | None
 ) -> dict[int, tuple[Doubt, ...]]:
-    """For each round, by its number, the doubts about the machine by the readings before and after it.
-
-    By the reading before a failure that ended all; where some are missing, as in recordings, every round has all.
-    """
+    """For each round, by its number, the doubts by the readings before and after it; where some lack, by all."""
     readings = measurement.canary
     numbers = [r.index for r in (*measurement.rounds, *measurement.one_host_fewer)]
     between = readings[FEWEST_READINGS:]
@@ -92,10 +87,7 @@ def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] |
 
 
 def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
-    """Why the machine may explain that brokers were late in all of these rounds (by number); else empty.
-
-    They answer within a tenth of their time-outs, so that half of a machine's speed is no reason.
-    """
+    """Why the machine may explain that brokers were late in all of these rounds (by number); else empty."""
     beside = machine_doubts_by_round(measurement, None)
     excuses = [
         next((d.text for d in beside.get(n, ()) if d.factor is None or d.factor >= LATE_FACTOR), "") for n in late

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from perfgate.judge.phrases import number
 from perfgate.model import Measurement, Outcome, PartitionFigures, Round
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.measured import HostReport
 
 BY_CHANCE = 0.05
 """The largest chance that any host of a scenario is named where none differs."""
@@ -26,14 +25,15 @@ def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
 
 
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:
-    """A line for each host that was the worst of all in every round, in records a process or in p99.
-
-    Of hosts that do not differ, the chance that the same is the worst in all rounds is hosts ** (1 - rounds).
-    """
+    """A line for each host that was the worst of all in every round, in records a process or in p99."""
     # Those with a fault have no window for it; those without a valid load show nothing.
     reports = [r.hosts for r in rounds if r.hosts and r.failover is None and not r.invalid]
     slow = [
-        {host.name: 1 / max(host.done_in_window / by, 1e-9) for host in hosts if (by := _done_by(host))}
+        {
+            host.name: 1 / max(host.done_in_window / by, 1e-9)
+            for host in hosts
+            if (by := host.processes if host.done_by is None else host.done_by)
+        }
         for hosts in reports
     ]
     late = [
@@ -44,12 +44,11 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
         }
         for hosts in reports
     ]
-    lines = []
-    for figures, words in ((slow, "records a process are the fewest"), (late, "p99 is the highest")):
-        if (worst := always_worst(figures)) is not None:
-            name, factor = worst
-            lines.append(f"load host {name}: its {words} in all {len(reports)} rounds, {number(factor)} x the others'")
-    return lines
+    return [
+        f"load host {worst[0]}: its {words} in all {len(reports)} rounds, {number(worst[1])} x the others'"
+        for figures, words in ((slow, "records a process are the fewest"), (late, "p99 is the highest"))
+        if (worst := always_worst(figures))
+    ]
 
 
 def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
@@ -59,9 +58,9 @@ def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
 
 
 def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> tuple[str, float] | None:
-    """The host that is the worst in every round, and how many times the others' median figure its own is.
+    """The host that is the worst in every round, and how many times the others' median figure its own is, if any is.
 
-    None where there is none, where chance is likelier than `by_chance`, or where the difference is too small.
+    Of hosts that do not differ the chance of it is hosts ** (1 - rounds), which must be at most `by_chance`.
     """
     if not figures or any(set(of_round) != set(figures[0]) or len(of_round) < 2 for of_round in figures):
         return None
@@ -74,10 +73,6 @@ def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> 
         for of_round in figures
     )
     return (name, factor) if factor >= LEAST_FACTOR else None
-
-
-def _done_by(host: HostReport) -> int:
-    return host.processes if host.done_by is None else host.done_by
 
 
 PARTITIONS_BY_CHANCE = 0.01
@@ -108,10 +103,7 @@ def differing_topics(rounds: Sequence[Round]) -> list[str]:
 
 
 def differing_partitions(rounds: Sequence[Round]) -> list[str]:
-    """A line for the broker, else the partition, that was the worst in every round, in records/s or in p99.
-
-    Topics are new in every round, and led by other brokers. The chance is that of :func:`differing_hosts`.
-    """
+    """A line for the broker, else the partition, that was the worst in every round, in records/s or in p99."""
     sound = [r for r in rounds if r.partitions and not r.invalid]
     timed = [r for r in sound if not r.spoilt("latency_ms.p99")]
     return [

@@ -11,14 +11,12 @@ from perfgate.model import Comparison, MetricInfo
 from perfgate.model.flaw import Doubt
 
 IN_FLIGHT = 5
-"""Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower
-than these can carry a record each, batches, and so the CPU that brokers need for a record, do not depend on round
-trips."""
+"""Requests of a client to a broker that may be under way. Where they can carry a broker's share of the rate with a
+record each, batches, and so the brokers' CPU for a record, do not depend on round trips."""
 AS_DECLARED = ("the cluster as declared", "the other")
 """The names of the two sides: the baseline's and the candidate's."""
 LEAST_LEFT = 0.01
-"""At least this share of a latency is the brokers': a path that was measured longer than the latency explains no more
-than all but that."""
+"""At least this share of a latency is the brokers', however long the path was measured to be."""
 
 
 def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
@@ -33,7 +31,6 @@ def path_differs(
 ) -> str:
     """Why the client's paths to the two clusters may explain the effect; empty where they cannot.
 
-    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
     `log_effect`: logarithm of candidate over baseline. `margin`: paths that explain less hide no effect that counts.
     """
     if not comparison.two_clusters:
@@ -85,8 +82,8 @@ def handicap(comparison: Comparison, metric: MetricInfo) -> float:
 def _gained(comparison: Comparison, metric: MetricInfo) -> float:
     """By how much the candidate's path alone may make a metric better (worse: below 0), a logarithm; 0: not known.
 
-    A longer path makes latencies longer, rates smaller and batches larger, so that a record costs less. What it adds to
-    a latency is a part of the farther side's: taken off there, it leaves two sides that are equally far.
+    A longer path adds to latencies, makes rates smaller by its ratio, and batches larger, so that a record costs less.
+    What it adds is taken off the farther side's latency.
     """
     if not (paths := paths_ms(comparison)):
         return 0.0

@@ -12,16 +12,14 @@ from perfgate.model.flaw import Doubt, excused
 
 AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate decides nothing; its cost to the brokers does."""
-
 RATE_TAKEN = 0.98
 """Brokers that took this share of a paced load are not red for its rate."""
 RATE_WHOLE = 0.995
 """Of a paced load, over all rounds: no more is missing than a single round may lack (RATE_REACHED of flaw.py)."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
 OTHER_RATE = 0.2
-"""A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond
-twice its baseline, and half a load would be within it. Knees of a target lie within a tenth of each other (10,278 to
-11,252 records/s in three rounds)."""
+"""A rate that is off by more is of another load, however far a metric's limit lies (that of a p99 beyond twice its
+baseline). Knees of a target lie within a tenth of each other (10,278 to 11,252 records/s in three rounds)."""
 
 
 def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
@@ -37,10 +35,9 @@ def rounds_below_its_cap(measurement: Measurement) -> int:
 
 
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
-    """Doubts about a load that differs from that at which the threshold was recorded.
+    """Doubts about a load other than that at which the threshold was recorded.
 
-    A rate from a knee falls with it, and less load hides slow brokers; CPU per record differs by no more than the
-    loads. More load explains the same share of what brokers take.
+    Less load hides slow brokers; CPU per record differs by no more than the loads. More load explains its share.
     """
     if not threshold.rate:
         return ()
@@ -58,7 +55,7 @@ def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
 
 
 def at_another_rate(judgement: Judgement, threshold: Threshold, load: Load) -> Judgement:
-    """The judgement of a figure, INCONCLUSIVE where another load (:func:`rate_doubts`) may explain it."""
+    """The judgement, INCONCLUSIVE where another load (:func:`rate_doubts`) may explain it."""
     doubts, sign = rate_doubts(threshold, load), threshold.metric.sign
     if not doubts or judgement.verdict is Verdict.INVALID:
         return judgement

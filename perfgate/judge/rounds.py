@@ -18,17 +18,15 @@ FEWEST_SOUND = 2
 
 
 def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
-    """The values of the rounds that have this metric."""
     return [r.metrics[metric] for r in rounds if metric in r.metrics]
 
 
 def rounds_with(rounds: Iterable[Round], metric: str) -> list[Round]:
-    """The rounds in which this metric was measured, as what a figure can be."""
+    """The rounds in which this metric was measured as a number."""
     return [r for r in rounds if metric in r.metrics and not r.no_number(metric)]
 
 
 def arms_of(comparison: Comparison) -> tuple[tuple[str, Measurement], ...]:
-    """The two sides of a comparison by name."""
     return ("baseline", comparison.baseline), ("candidate", comparison.candidate)
 
 
@@ -41,8 +39,8 @@ def spoilt(measurement: Measurement, metric: str) -> str:
 def only_sent_late(measurement: Measurement, metric: str) -> bool:
     """Whether all that spoils a latency is that its records were sent late in few rounds, by times that are known.
 
-    A latency begins when its record was due, so lateness is part of it: the brokers' own is shorter, and never longer.
-    Much later, or in most rounds, they come together in fewer requests, which is another load.
+    Lateness is part of a latency, so the brokers' own is shorter. Much later, or in most rounds, records come together
+    in fewer requests, which is another load.
     """
     rounds = measurement.rounds
     by_round = [[flaw for flaw in r.flaws if any(metric.startswith(f"{n}.") for n in flaw.metrics)] for r in rounds]
@@ -83,10 +81,7 @@ def starved_by_brokers(measurement: Measurement) -> str:
 
 
 NEARLY = 0.9
-"""Records that lay in the buffer since the load's start have waited for all of the time until they are acknowledged,
-except the short time until the buffer was first full."""
-
-
+"""Records that lay in the buffer since the load's start have waited for all of the time but that until it was full."""
 SINCE_THE_START = (
     "the latency of these is how long the load had run: the client's buffer was not turned over once by the middle of "
     "the window, in most rounds; rates are not touched by that, and a longer --warmup-max gives the latency"

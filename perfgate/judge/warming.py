@@ -1,9 +1,8 @@
 """Rules that find brokers that were still warming up, over the rounds of a block. Pure.
 
-Two signs: CPU of a JVM's compiler threads, in every single round; and a trend over the rounds, where that cannot be
-read or is over. Rate and broker CPU per record are fitted with a straight line over the round numbers (logarithms,
-least squares), whose growth from first to last round is compared with its standard error; the noise of all scenarios is
-pooled, since three rounds show little of it.
+Two signs: CPU of a JVM's compiler threads, in every single round; and, where that cannot be read or is over, the growth
+of a straight line over the rounds' rate or broker CPU per record (logarithms, least squares) beyond its standard error,
+from the pooled noise of all scenarios: three rounds show little of it.
 """
 
 from __future__ import annotations
@@ -36,16 +35,15 @@ WATCHED = ("records_per_s", "broker_cpu_us_per_record")
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """By how much a metric got better from the first round to the last, as a logarithm, and what the line left over."""
+    """By how much a metric got better from first to last round, a logarithm; sum of squares off the line."""
 
     growth: float
     residual: float
-    """Sum of the squared deviations from the line."""
     freedom: int
 
 
 def trend(values: Sequence[float], better: str) -> Trend:
-    """The trend of positive `values` in the order of their rounds; `better` is "higher" or "lower"."""
+    """The trend of positive `values` in the order of their rounds."""
     count = len(values)
     logs = [math.log(value) for value in values]
     centre, middle = statistics.fmean(logs), (count - 1) / 2
@@ -57,11 +55,8 @@ def trend(values: Sequence[float], better: str) -> Trend:
 
 
 def still_growing(values: Sequence[float], better: str, least: float) -> float:
-    """The share by which values got better, if more than `least`; 0.0 where it may be chance.
-
-    Each is better than the value before it, or a straight line shows growth beyond its error.
-    """
-    if len(values) < 3 or not all(map(_positive, values)):
+    """The share by which values got better, if more than `least`: each, or a line through them; else 0.0."""
+    if len(values) < 3 or not all(0 < value < math.inf for value in values):
         return 0.0
     line, sign = trend(values, better), 1 if better == "higher" else -1
     if not line.growth > math.log1p(least):
@@ -76,7 +71,7 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
 
 
 def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
-    """A doubt about rounds that got better by more than `least`: the last, grown once more, is the best to expect."""
+    """A doubt about rounds that got better by more than `least`: the last, grown once more, is the best."""
     if not (growth := still_growing(values, metric.better, least)):
         return ()
     text = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
@@ -84,10 +79,7 @@ def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> t
 
 
 def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
-    """By which factor compiling brokers may be slower: 1 where their median share is COMPILING.
-
-    The share is of the CPU that a broker used; what is missing is its share of a core.
-    """
+    """By which factor compiling brokers may be slower: by the core's part that their median share is."""
     share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds) if rounds else 0.0
     if share <= COMPILING:
         return 1.0
@@ -109,10 +101,7 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
 
 
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
-    """Doubts about a rate that was not steady as the window opened in most rounds: it goes on to grow.
-
-    By the growth common to all of them; where brokers stall, rates grow and fall by chance.
-    """
+    """Doubts about a rate that was not steady as most windows opened: it goes on to grow as it did in all of them."""
     if metric.name not in RATES:
         return ()
     rounds = measurement.rounds
@@ -149,19 +138,12 @@ def _growth_error(sigma: float, count: int) -> float:
     return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))
 
 
-def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
-
-
 def growing(by_scenario: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
-    """The scenarios whose values still get better, with the growth from first to last round as a share.
-
-    A scenario grows by more than its error, or all together do and it with them. All have as many values.
-    """
+    """The scenarios, of as many values each, that grow by more than their error, alone or all together; as a share."""
     trends = {
         name: trend(values, better)
         for name, values in by_scenario.items()
-        if len(values) > 2 and all(map(_positive, values))
+        if len(values) > 2 and all(0 < value < math.inf for value in values)
     }
     freedom = sum(t.freedom for t in trends.values())
     if not freedom:
@@ -212,7 +194,7 @@ factor of 1.4."""
 def still_compiling(comparison: Comparison) -> str:
     """The side whose brokers still compiled in most rounds, which are not repeated for ever; else empty."""
     for side, measurement in arms_of(comparison):
-        cold = _compiling(measurement)
+        cold = sum(map(_is_cold, measurement.rounds))
         if 2 * cold > len(measurement.rounds):
             return (
                 f"{side}: {WARMING}: in {cold} of {len(measurement.rounds)} rounds one spent more than "
@@ -224,7 +206,7 @@ def still_compiling(comparison: Comparison) -> str:
 def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
     """A doubt about a loss of candidate brokers that compiled in most rounds; the baseline's explain none."""
     rounds = comparison.candidate.rounds
-    if 2 * _compiling(comparison.candidate) <= len(rounds):
+    if 2 * sum(map(_is_cold, rounds)) <= len(rounds):
         return ()
     share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds)
     text = f"candidate: {WARMING}: one spent {share * 100:.0f} % of its CPU on compiling its own code"
@@ -234,17 +216,13 @@ def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
 def cold_units(comparison: Comparison) -> int:
     """After how many units brokers were last compiling in most rounds of a side: looks at these do not decide."""
     size, last = comparison.rounds_per_unit, 0
-    for measurement in (comparison.baseline, comparison.candidate):
+    for measurement in comparison.sides:
         cold = 0
         for count, r in enumerate(measurement.rounds, 1):
             cold += _is_cold(r)
             if 2 * cold > count and count % size == 0:
                 last = max(last, count // size)
     return last
-
-
-def _compiling(measurement: Measurement) -> int:
-    return sum(map(_is_cold, measurement.rounds))
 
 
 def _is_cold(r: Round) -> bool:
