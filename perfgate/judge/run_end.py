@@ -21,7 +21,7 @@ NO_TESTS = 5
 OF_A_WHOLE_SESSION = (ExitCode.GREEN, ExitCode.RED, NO_TESTS)
 PYTESTS_OWN_ERROR = 3
 ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, 4)
-"""Pytest's statuses of a session that did not come to its end: interrupted, wrong usage."""
+"""Pytest's statuses of a session that was interrupted, or of wrong usage."""
 OFTEN = 3
 """A scenario that is undecided in this many runs in a row is named in the first lines of every output."""
 MOST_RUNS = 1000
@@ -44,19 +44,21 @@ class TestEnd(enum.Enum):
 class UndecidedPolicy:
     """The exit code for undecided scenarios (--undecided): 6, unless stated.
 
-    `passes`: 0. `fails`: 1. `fails_after`: 1 once a scenario was undecided in this many runs in a row.
+    `pass`: 0. `fail`: 1. `fails_after`: 1 once a scenario was undecided in this many runs in a row.
     """
 
     text: str = ""
-    passes: bool = False
-    fails: bool = False
     fails_after: int | None = None
+
+    @property
+    def passes(self) -> bool:
+        return self.text == "pass"
 
 
 def undecided_policy(text: str) -> UndecidedPolicy:
     """The policy that --undecided states. Raises ConfigurationError that names the legal values."""
     if text in ("pass", "fail"):
-        return UndecidedPolicy(text=text, passes=text == "pass", fails=text == "fail")
+        return UndecidedPolicy(text=text)
     after = re.fullmatch(r"fail-after:([1-9][0-9]*)", text)
     if after is None or int(after[1]) > MOST_RUNS:
         raise ConfigurationError(
@@ -78,11 +80,10 @@ class Judged:
 class RunEnd:
     """All facts that decide the exit code of a run.
 
-    `lacking`: selected without an outcome or the gate's reason for not running, with a reason. `errors`: failures
+    `lacking`: what was selected and has neither an outcome nor the gate's reason for not running. `errors`: failures
     without an outcome, or before or after a test. `status`: pytest's. `unhealthy`, `unfinished`: why the target, or the
-    recorded run judged again, was not whole; else empty. `missing_is_red`: the profile was named; `profile`: its name.
-    `in_a_row`: in how many runs in a row each scenario was undecided. `recorded`: run.json was written.
-    `reports_sound`: no report met a bug.
+    recorded run, was not whole. `missing_is_red`: the `profile` was named. `in_a_row`: in how many runs in a row each
+    scenario was undecided. `recorded`: run.json was written. `reports_sound`: no report met a bug.
     """
 
     judged: tuple[Judged, ...] = ()
@@ -121,10 +122,9 @@ def test_end_of(result: Result, policy: UndecidedPolicy, *, missing_is_red: bool
 
 
 def ending(end: RunEnd) -> Ending:
-    """The exit code of a run, and its cause: LEFT_BEHIND first, then a session that pytest did not end itself.
+    """The exit code of a run, and its cause.
 
-    Green needs every outcome to be green, or MISSING where that may be, and every test to have ended as its outcome
-    asks for.
+    Green needs every outcome to be green, or MISSING where that may be, and every test to have ended as it asks for.
     """
     if end.left_behind:
         return Ending(code=ExitCode.LEFT_BEHIND)
@@ -153,12 +153,12 @@ def ending(end: RunEnd) -> Ending:
 
 
 def _by_policy(end: RunEnd) -> Ending:
-    """Green where all is known; else the ending by the policy for what is undecided."""
+    """The ending of what is not red, by the policy for what is undecided."""
     unsure, unknown = [judged for judged in end.judged if is_undecided(judged.result)], _unknown(end)
     if not (unsure or unknown):
         return Ending(code=ExitCode.GREEN)
     policy = end.policy
-    if policy.fails:
+    if policy.text == "fail":
         return Ending(code=ExitCode.RED, cause=f"undecided, which --undecided={policy.text} makes red: {_why(end)}")
     often = {judged.name: end.in_a_row.get(judged.name, 1) for judged in unsure}
     late = [name for name, runs in often.items() if policy.fails_after and runs >= policy.fails_after]
@@ -179,7 +179,7 @@ def _why(end: RunEnd) -> str:
 
 
 def _unknown(end: RunEnd) -> str:
-    """What is not known of the run although no verdict shows it; empty where all is known."""
+    """What is not known of the run although no verdict shows it."""
     if end.lacking:
         more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
         return f"{end.lacking[0]}{more}"
@@ -194,14 +194,11 @@ def _unknown(end: RunEnd) -> str:
         return f"the recorded run was not whole: {end.unfinished}"
     if end.by_reference and (missing := [judged.name for judged in end.judged if judged.result is Verdict.MISSING]):
         return f"{some_of(missing)} MISSING: held against no ratio of the reference"
-    if end.status not in OF_A_WHOLE_SESSION or (end.status == ExitCode.RED and not _explained(end)):
+    # An outcome that made a test fail explains pytest's status of failed tests.
+    explained = end.status != ExitCode.RED or any(judged.test is TestEnd.FAILED for judged in end.judged)
+    if end.status not in OF_A_WHOLE_SESSION or not explained:
         return f"pytest ended with {end.status}, which no scenario explains"
     return ""
-
-
-def _explained(end: RunEnd) -> bool:
-    """Whether an outcome made a test fail, so that pytest's status of failed tests is the gate's own doing."""
-    return any(judged.test is TestEnd.FAILED for judged in end.judged)
 
 
 def _errors(end: RunEnd) -> list[str]:
@@ -216,7 +213,6 @@ def _ended_otherwise(judged: Judged, end: RunEnd) -> bool:
 
 
 def is_undecided(result: Result) -> bool:
-    """Whether it is neither green, red nor MISSING."""
     return not (result.green or result.red or result is Verdict.MISSING)
 
 
