@@ -26,7 +26,7 @@ LEAST_SHARE = 0.5
 
 
 def reported_session_s(measurement: Measurement) -> float | None:
-    """The session that real brokers reported in the rounds; 0: not in all; None where the scenario has it."""
+    """The session that real brokers reported; 0: not in all rounds; None where the scenario has it."""
     reported = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
     return max(reported) if reported and all(reported) else 0.0 if reported else None
 
@@ -50,7 +50,7 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, reported_s: f
 
 
 def _session_s(scenario: FaultScenario) -> tuple[float, float]:
-    """A broker's session as the scenario's settings have it, and the time between its signs of life, in s."""
+    """A broker's session by the scenario's settings, and the time between its signs of life, in s."""
     settings = dict(scenario.cluster.config)
     if scenario.cluster.system == "pulsar":
         session = float(settings.get("metadataStoreSessionTimeoutMillis", PULSAR_SESSION_MS)) / 1e3

@@ -43,20 +43,19 @@ def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
 
 def figures(measurement: Measurement, metric: str) -> list[tuple[float, tuple[Doubt, ...]]]:
     """The figures of the rounds that count and have it, or never got there, each with all doubts about it."""
-    never = {metric: math.inf} if metric in TIMES_UNTIL else {}
+    never = math.inf if metric in TIMES_UNTIL else None
     return [
         (value, (*flaws_of(r, metric), *_of_the_load(r, metric, value)))
         for r in counting(measurement, metric)
-        for value in ({**never, **r.metrics}.get(metric),)
-        if value is not None
+        if (value := r.metrics.get(metric, never)) is not None
     ]
 
 
 def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     """The judgement by the rule of the rounds that count, as far as doubts leave it.
 
-    REGRESSED stays where the rule says so without what doubts explain; else flaws of any round make it INVALID. A late
-    load explains only a red outage, and casts doubt on an outage that keeps its limit by less than the load paused.
+    REGRESSED stays where the rule says so without what doubts explain; else flaws of any round make it INVALID. A load
+    that paused casts doubt on an outage that keeps its limit by less.
     """
     by_round = figures(measurement, metric)
     values, doubts = [value for value, _ in by_round], [of_round for _, of_round in by_round]
@@ -73,27 +72,22 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
         reason = "; ".join(dict.fromkeys(flaw.text for flaw in flaws))
         return replace(judged, verdict=Verdict.INVALID, reason=reason)
     pauses_s = resolution_s(measurement) if metric in GAPS else 0.0
-    if pauses_s and judged.verdict is Verdict.PASS and _within(judged, pauses_s):
+    measured, limit = judged.measured, judged.limit
+    close = measured is not None and limit is not None and measured + pauses_s > limit
+    if pauses_s and close and judged.verdict is Verdict.PASS:
         reason = joined(f"{_paused(pauses_s)}; the limit lies within that", judged.reason)
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
 
 
 def resolution_s(measurement: Measurement) -> float:
-    """The resolution of an outage, in s: the p99 of the load's own gaps; 0 when those are negligible."""
+    """The resolution of an outage, in s: the p99 of the load's own gaps, if not negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
     return longest if longest > NEGLIGIBLE_GAP_S else 0.0
 
 
-def _within(judged: Judgement, pauses_s: float) -> bool:
-    """Whether an outage that keeps its limit would not if it were longer by the load's own pauses."""
-    if judged.measured is None or judged.limit is None:
-        return False
-    return judged.measured + pauses_s > judged.limit
-
-
 def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
-    """Doubts by how much the load lengthened an outage: pauses (several times their p99, or at an end), late sends."""
+    """Doubts by how much pauses of the load, or late sends, lengthened an outage."""
     if metric not in GAPS:
         return ()
     doubts = []

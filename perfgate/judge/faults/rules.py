@@ -85,9 +85,8 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
 
     A record lost against the promise is red in any round. An outage is judged by its stored threshold, and by the most
     that the brokers' settings predict where there is none or noise made it wider; REGRESSED when the median of the
-    rounds is beyond it, INCONCLUSIVE when single rounds are. The wait of consumers, growth over time and a rate that
-    never recovered are judged likewise; a p99 that did not recover is only reported, unless it has a threshold: it
-    depends on what else the machine does. Flaws of the load are weighed by :func:`weighed`.
+    rounds is beyond it, INCONCLUSIVE when single rounds are. A p99 that did not recover, which depends on what else the
+    machine does, is only reported, unless it has a threshold. Flaws of the load are weighed by :func:`weighed`.
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     expected = expected_outage(scenario, usual_latency_s(measurement), reported_session_s(measurement))
@@ -131,7 +130,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
 
 
 def _bounded(most: float, stored: Threshold | None) -> bool:
-    """Whether the bound that need not be stored holds: nothing is stored, or noise made it wider."""
+    """Whether the bound that need not be stored holds."""
     return stored is None or stored.baseline <= most < stored.limit
 
 
@@ -157,11 +156,11 @@ def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]
     kinds = RULED_OUT[durability_of(scenario)]
     judgements = [_kept(measurement, kind) for kind in kinds]
     judgements += [_explained(measurement, kind) for kind in ("lost", "duplicated") if kind not in kinds]
-    return [judgement for judgement in (*judgements, _unclean(scenario, measurement)) if judgement]
+    return list(filter(None, (*judgements, _unclean(scenario, measurement))))
 
 
 def usual_latency_s(measurement: Measurement) -> float:
-    """The p99 of the latency before the fault (median of the rounds without a late load), in s; 0: not known."""
+    """The p99 before the fault (median of the rounds without a late load), in s; 0: not known."""
     p99_ms = [r.metrics[BEFORE] for r in counting(measurement, BEFORE) if BEFORE in r.metrics and not r.spoilt(BEFORE)]
     return statistics.median(p99_ms) / 1e3 if p99_ms else 0.0
 
@@ -203,8 +202,8 @@ def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | N
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
     """Judge the median of the rounds that count by the threshold; too many rounds beyond it are in doubt.
 
-    A single outage is enough, where the settings do not explain it. A time that never ended is beyond every limit; a
-    single such round of several may be chance.
+    A single outage is enough, where the settings do not explain it; a single time of several that never ended may be
+    chance.
     """
     name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
     predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
@@ -241,7 +240,7 @@ def _against(measurement: Measurement, threshold: Threshold, expected: Expectati
 
 
 def _by_chance(threshold: Threshold, centre: float, predicted_s: float) -> str:
-    """That the settings, or noise that asks for more than the largest margin, explain a long time; else empty."""
+    """That the settings, or noise that asks for more than the largest margin, explain a long time."""
     reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
     explained = centre <= threshold.baseline * (1 + reach) or 0 < centre <= predicted_s
     if reach <= threshold.reach or threshold.metric.sign > 0 or not explained:
@@ -282,8 +281,7 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
     """A judgement when sends failed since the fault although the scenario's settings promise to lose none.
 
     REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, or by
-    time-outs if sends were tried LONG times as long as service should take to be back: a slow machine explains neither.
-    INCONCLUSIVE where fewer did.
+    time-outs if sends were tried LONG times as long as service should take to be back; else INCONCLUSIVE.
     """
     if durability_of(scenario) == "losses allowed":
         return []
@@ -325,7 +323,7 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement, expected: Expect
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Records given again after acceptance, or accepted by none; a dead member may not have reported all."""
+    """Records given again after acceptance, or accepted by none."""
     if not scenario.fault.about.redelivers:
         return []
     return [
@@ -336,10 +334,9 @@ def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Ju
 
 
 def took_over(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """A judgement when no other controller became active before the killed one was restarted.
+    """A judgement when no other controller became active before the killed one, away for 15 s, was restarted.
 
-    Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt without the controllers' log: nothing else
-    shows it.
+    Measured on 2 busy cores: 3.2 s. In doubt without the controllers' log: nothing else shows it.
     """
     controllers = scenario.cluster.controllers or scenario.cluster.brokers
     away_long = scenario.fault.hold_s >= LEAST_AWAY_S
@@ -358,14 +355,13 @@ def took_over(scenario: FaultScenario, measurement: Measurement) -> list[Judgeme
 
 
 def _elected_in_time(r: Round) -> bool:
-    if not r.failover:
-        return False
+    assert r.failover
     back = next((at for at, words in r.failover.marks if words.startswith("start ")), math.inf)
     return r.failover.split.get("controller_s", math.inf) < back
 
 
 def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """The growth figures of a long load that have no source, and why: not a source that failed this time."""
+    """The growth figures of a long load that never have a source, and why."""
     if not scenario.fault.about.harmless:
         return {}
     reasons = {}
@@ -390,7 +386,7 @@ def lacking_growth(scenario: FaultScenario, measurement: Measurement, stored: Co
 
 
 def lacking_level(scenario: FaultScenario, stored: Collection[str]) -> list[Judgement]:
-    """A judgement where neither a latency nor the rate of a long load is stored: only growth is judged then."""
+    """A judgement where neither a latency nor the rate of a long load is stored."""
     if not scenario.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in stored):
         return []
     reason = "no threshold: whether it was slow throughout is not known"
@@ -404,7 +400,7 @@ def growth_unknown(measurement: Measurement, metric: str) -> str:
 
 
 def grown(measurement: Measurement, metric: str) -> Judgement:
-    """Whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
+    """Whether time alone made a figure worse, by more than a machine may drift."""
     doubtful, limit = GROWN[metric]
 
     def rule(values: Sequence[float]) -> Judgement:
