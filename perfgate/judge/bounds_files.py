@@ -112,7 +112,7 @@ def load_relations(path: Path) -> tuple[Relation, ...]:
 
 
 def _relation(path: Path, table: str, values: object) -> Relation:
-    """A relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
+    """A relation; its table [<family>.<name>.shared_cores] states what differs there."""
     where, own = f"{path}: [{table}]", as_table(path, table, values)
     instead, shared_cores = own.pop("shared_cores", None), None
     kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
@@ -156,16 +156,13 @@ class _Bound:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ratios:
-    """The ratios of every scenario, and of some instead, by name and metric."""
-
     path: Path
     default: tuple[Ratio, ...]
     own: dict[str, tuple[Ratio, ...]]
 
     def of(self, scenario: str) -> tuple[Ratio, ...]:
         """The ratios of the scenario: its own table goes before [default], metric by metric."""
-        ratios = {ratio.metric.name: ratio for ratio in (*self.default, *self.own.get(scenario, ()))}
-        return tuple(ratios.values())
+        return tuple({ratio.metric.name: ratio for ratio in (*self.default, *self.own.get(scenario, ()))}.values())
 
     def check(self, known: Collection[str]) -> None:
         """Raise ConfigurationError when a table is of no scenario that there is."""
@@ -189,9 +186,10 @@ def _ratios(path: Path, table: str, values: dict[str, object]) -> tuple[Ratio, .
     for name, body in values.items():
         where = f"{path}: [{table}] {name}"
         metric, bound = known_metric(where, name), structured(_Bound, as_table(path, f"{table}.{name}", body), where)
-        key, other = ("at_least", "at_most") if metric.better == "higher" else ("at_most", "at_least")
-        value = bound.at_least if key == "at_least" else bound.at_most
-        if value is None or getattr(bound, other) is not None:
+        key, value, other = "at_least", bound.at_least, bound.at_most
+        if metric.better == "lower":
+            key, value, other = "at_most", other, value
+        if value is None or other is not None:
             raise ConfigurationError(f"{where} is better when it is {metric.better}: state {key}, and only that")
         reach = largest_reach(metric.name)
         legal = (1 - min(reach, LARGEST_REACH), 1.0) if key == "at_least" else (1.0, 1 + reach)

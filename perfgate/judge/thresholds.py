@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,7 +26,6 @@ from perfgate.model.structured import Positive, shallow, shared, strict, structu
 from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System, system_of, version_of
 
 SHARE = "timed_out_share"
-
 MOST_RUNS = 1000
 ENOUGH_PAIRS = 5
 """Fewer recorded pairs of clusters show little of their scatter."""
@@ -134,13 +133,11 @@ CANARY_KEYS = tuple(field.name for field in fields(_Canary))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
-    """Every profile in `folder` by its file name. Raises ConfigurationError."""
+    """Every profile by its file name. Raises ConfigurationError."""
     if not folder.is_dir():
         raise ConfigurationError(f"thresholds folder {folder} does not exist")
-    paths = (
-        path for path in sorted(folder.glob("*.toml")) if path.name not in (*RELATIONS_FILES.values(), RATIOS_FILE)
-    )
-    return {path.stem: load_profile(path) for path in paths}
+    others = (*RELATIONS_FILES.values(), RATIOS_FILE)
+    return {path.stem: load_profile(path) for path in sorted(folder.glob("*.toml")) if path.name not in others}
 
 
 def load_profile(path: Path) -> Profile:
@@ -159,7 +156,20 @@ def load_profile(path: Path) -> Profile:
             if wrong := [info.name for info, entry in stated if entry.differs]:
                 raise ConfigurationError(f"{path}: [{name}] {wrong[0]} has differs, which stands in a reference alone")
     judged = {name: [(info, entry) for info, entry in stated if not entry.differs] for name, stated in entries.items()}
-    hardware = facts["hardware"]
+    published = {
+        name: tuple(
+            Published(
+                profile=path.stem,
+                hardware=facts["hardware"],
+                metric=info.name,
+                value=entry.baseline,
+                differs=entry.differs or "",
+            )
+            for info, entry in stated
+        )
+        for name, stated in entries.items()
+        if facts["hardware"]
+    }
     return Profile(
         name=path.stem,
         facts={k: str(v) for k, v in facts.items() if v is not None and k not in SHOWN_ALONE},
@@ -167,7 +177,7 @@ def load_profile(path: Path) -> Profile:
         path=str(path),
         canary={k: v for k, v in canary.items() if v is not None},
         reference=facts["reference"],
-        published={name: _published(path, hardware, stated) for name, stated in entries.items()} if hardware else {},
+        published=published,
         pairs=pairs,
     )
 
@@ -192,16 +202,13 @@ def for_one_look(threshold: Threshold) -> Threshold:
 def profile_facts(
     target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
 ) -> dict[str, str]:
-    """The facts of a run that a profile states; the release is major.minor; real brokers are named by their file.
-
-    A profile that states no system is of Kafka, and so are such facts.
-    """
-    system = system_of(target)
+    """The facts of a run that a profile states: of Kafka without a system, of real brokers with their file's name."""
+    system, real = system_of(target), target["kind"] == "brokers"
     return {
         **({"system": system} if system != "kafka" else {}),
         "target": str(target["kind"]),
-        **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
-        **({"brokers": str(target["brokers"])} if target["kind"] == "brokers" and "brokers" in target else {}),
+        **({"cluster": str(target["name"])} if real else {}),
+        **({"brokers": str(target["brokers"])} if real and "brokers" in target else {}),
         "cores": str(environment["cores"]),
         "cpu_model": str(environment["cpu_model"]),
         "tier": str(tier["name"]),
@@ -213,15 +220,13 @@ def profile_facts(
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
     """The profile whose facts hold, or None; of several that of the run's release. Raises ConfigurationError."""
     matching = [p for p in profiles.values() if matches(p, facts)]
-    if len(matching) > 1:
-        same = [p for p in matching if all(p.facts.get(name) == facts.get(name) for name in UNDER_TEST)]
-        if len(same) != 1:
-            names = ", ".join(sorted(p.name for p in matching))
-            raise ConfigurationError(
-                f"several profiles match this target and machine: {names}; name one with --profile"
-            )
-        return same[0]
-    return matching[0] if matching else None
+    if len(matching) < 2:
+        return matching[0] if matching else None
+    same = [p for p in matching if all(p.facts.get(name) == facts.get(name) for name in UNDER_TEST)]
+    if len(same) != 1:
+        names = ", ".join(sorted(p.name for p in matching))
+        raise ConfigurationError(f"several profiles match this target and machine: {names}; name one with --profile")
+    return same[0]
 
 
 def matches(profile: Profile, facts: Mapping[str, str]) -> bool:
@@ -230,13 +235,13 @@ def matches(profile: Profile, facts: Mapping[str, str]) -> bool:
 
 
 def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> list[tuple[Profile, str]]:
-    """The profiles of this kind of target that match except for one fact, each with that fact's name."""
+    """The profiles of this kind of target that match but for one fact, each with that fact's name."""
     differing = [(profile, _differing(profile, facts)) for profile in profiles.values() if not profile.reference]
     return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys[0] not in ("target", "system")]
 
 
 def differences(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> str:
-    """The facts (`among` these) in which a run is none of the profile's, as "tier nightly there, smoke here"."""
+    """The facts (`among` these) in which a run differs, as "tier nightly there, smoke here"."""
     return "; ".join(
         f"{key} {profile.facts.get(key, profile.system)} there, {facts.get(key) or 'unknown'} here"
         for key in _differing(profile, facts)
@@ -245,7 +250,7 @@ def differences(profile: Profile, facts: Mapping[str, str], among: Collection[st
 
 
 def check_may_hold(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> None:
-    """Raise ConfigurationError where figures of a run with these facts (`among` these) may not go into this profile."""
+    """Raise ConfigurationError where figures of a run with these facts may not go into this profile."""
     if profile.reference:
         raise ConfigurationError(f"profile {profile.name} is a reference: no run replaces what was published elsewhere")
     if other := differences(profile, facts, among):
@@ -286,11 +291,8 @@ def _entries(path: Path, scenario: str, body: Mapping[str, Any]) -> list[tuple[M
     if SHARE in body:
         raise ConfigurationError(f"{where} {SHARE}: near 1 it hides how much less is taken; hold records_per_s instead")
     return [
-        (
-            known_metric(where, metric),
-            structured(_Entry, as_table(path, f"[{scenario}] {metric}", entry), f"{where} {metric}"),
-        )
-        for metric, entry in body.items()
+        (known_metric(where, key), structured(_Entry, as_table(path, f"[{scenario}] {key}", entry), f"{where} {key}"))
+        for key, entry in body.items()
     ]
 
 
@@ -312,21 +314,8 @@ def _threshold(scenario: str, metric: MetricInfo, entry: _Entry) -> Threshold:
     return Threshold(scenario=scenario, metric=metric, reach=reach, **stated)
 
 
-def _published(path: Path, hardware: str, entries: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Published, ...]:
-    return tuple(
-        Published(
-            profile=path.stem,
-            hardware=hardware,
-            metric=info.name,
-            value=entry.baseline,
-            differs=entry.differs or "",
-        )
-        for info, entry in entries
-    )
-
-
 def known_metric(where: str, name: str) -> MetricInfo:
-    """The metric of this name. Raises ConfigurationError with those there are."""
+    """The metric of this name. Raises ConfigurationError."""
     info = metric_info(name)
     if info is None:
         legal = ", ".join([*METRICS, *(f"{stem}.<broker id>" for stem in PER_BROKER_METRICS)])
