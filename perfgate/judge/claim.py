@@ -1,8 +1,7 @@
 """Engine of every verdict on measurements: guards before a claim's test, the test, guards after it. Pure.
 
-A case is a claim, or all claims of a scenario, with its series. The first objection before the test ends it; each
-guard after the test may take its verdict back or add a note. An undecided case is red all the same where more is lost
-than all doubts explain: no guard hides a catastrophe, and nothing becomes green by this.
+The first objection before the test ends it; each guard after it may take its verdict back or add a note. An undecided
+case is red all the same where more is lost than all doubts explain: no guard hides a catastrophe.
 """
 
 from __future__ import annotations
@@ -38,25 +37,20 @@ class Ruling:
     """Red although guards objected: a loss remains without all that doubts explain."""
 
     def outcome(self, name: str, **more: Any) -> Outcome:
-        """The ruling as the outcome of a scenario or relation, with `more` of its fields."""
         return Outcome(name=name, verdict=self.verdict, judgements=self.judgements, reasons=self.reasons, **more)
 
     def taken_back(self, *reasons: str) -> Ruling:
-        """The ruling as INCONCLUSIVE, with these reasons first."""
         return replace(self, verdict=Verdict.INCONCLUSIVE, reasons=(*reasons, *self.reasons))
 
     def noting(self, *notes: str) -> Ruling:
-        """The ruling with these notes last."""
         return replace(self, reasons=(*self.reasons, *notes))
 
 
 def ruled(verdict: Verdict, *reasons: str) -> Ruling:
-    """A ruling for these reasons, without a judgement."""
     return Ruling(verdict=verdict, reasons=reasons)
 
 
 def notes_on(judgements: Iterable[Judgement]) -> list[str]:
-    """The reasons of judgements, each after its metric."""
     return [f"{judgement.metric}: {judgement.reason}" for judgement in judgements if judgement.reason]
 
 

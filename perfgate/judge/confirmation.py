@@ -23,10 +23,7 @@ def to_measure_again(
     relations: Sequence[Relation],
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
-    """The scenarios that are red, and all scenarios of each red relation, which `baselines` may replace by name.
-
-    None with a fault: a lost record is lost, and its history must not be overwritten.
-    """
+    """The red scenarios, and those of each red relation, which `baselines` may replace by name; none with a fault."""
     red = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
         judged_on = {
@@ -49,17 +46,14 @@ def to_measure_again(
 def relation_again(
     relation: Relation, first: Outcome, measured: Mapping[str, Measurement], *, alone: bool
 ) -> tuple[Relation, Outcome]:
-    """The outcome of a red relation and its confirmation run, and the relation whose steps that outcome has.
-
-    A range over which the confirmation run shows less is another relation, with other steps.
-    """
+    """The outcome of a red relation and its confirmation run, and the relation, or shorter range, that it is of."""
     second = judge_relation_again(relation, measured)
     outcome = second_look(first, second, alone=alone)
     return (_shown(relation, measured) if outcome.steps is second.steps else relation), outcome
 
 
 def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
-    """Judge a red relation on its confirmation run, if possible without scenarios that show nothing here."""
+    """Judge a red relation on its confirmation run."""
     shown = _shown(relation, measured)
     out = {name: reason for name in shown.names if (reason := shows_nothing(measured[name]))}
     hidden = isinstance(shown, RangeRelation) and not shown.steps
@@ -78,10 +72,10 @@ def _shown(relation: Relation, measured: Mapping[str, Measurement]) -> Relation:
 
 
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
-    """Whether a red outcome lies so far beyond noise that only a sound confirmation run takes it back.
+    """Whether a red outcome is so far off that only a sound confirmation run takes it back.
 
-    A metric is worse than its baseline by FAR_OFF times, and by FAR times the margin of a single run; a ratio than its
-    bound by FAR_OFF times.
+    A metric is worse than its baseline, or a ratio than its bound, by FAR_OFF times; a metric by FAR times the margin
+    of a single run, too.
     """
     limits = {t.metric.name: t for t in (profile.thresholds.get(outcome.name, ()) if profile else ())}
     for judgement in outcome.judgements:
@@ -99,11 +93,11 @@ def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = (), *, alone: bool = False) -> Outcome:
-    """The outcome of a red scenario and its confirmation run on a fresh cluster: red only when both are.
+    """The outcome of a red scenario and its confirmation run: red only when both are, by the same metric.
 
-    By the same metric, because the limits are for two runs of a metric. INCONCLUSIVE: the second run is invalid; it is
-    not red and its interval lies apart from the first (its brokers start now slow, now quick); or it is not red and
-    rounds of the first did not count (`not_counted`). `alone`: only a sound green run takes red back.
+    INCONCLUSIVE: the second run is invalid; it is not red and its interval lies apart from the first (brokers start now
+    slow, now quick); or it is not red and rounds of the first did not count (`not_counted`). `alone`: only a sound
+    green run takes red back.
     """
     both = _of_both(first, second, not_counted)
     if not alone or both.verdict.red or both.verdict.green or second.verdict.green:
@@ -137,8 +131,7 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
 def _by_chance(first: Outcome, second: Outcome) -> bool:
     """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance.
 
-    Such a claim has neither a baseline nor a step. A threshold or a ratio that is red in spite of a doubt has a reason
-    too, and is no less by chance for that.
+    Such a claim has a reason, and neither a baseline nor a step.
     """
     red = [judgement for judgement in second.judgements if judgement.verdict is Verdict.REGRESSED]
     if any(judgement.reason and judgement.baseline is None and not judgement.step for judgement in red):
@@ -148,9 +141,7 @@ def _by_chance(first: Outcome, second: Outcome) -> bool:
 
 def _red(outcome: Outcome) -> set[tuple[str, str]]:
     """The metrics and steps that are REGRESSED: by chance others are the next time."""
-    return {
-        (judgement.metric, judgement.step) for judgement in outcome.judgements if judgement.verdict is Verdict.REGRESSED
-    }
+    return {(judged.metric, judged.step) for judged in outcome.judgements if judged.verdict is Verdict.REGRESSED}
 
 
 def _apart(first: Outcome, second: Outcome) -> str:

@@ -60,14 +60,11 @@ class PlainCase(ScenarioCase):
         hosts = host_doubts(self.measurement) if self.reasons else ()
         self.doubts = (*hosts, *lower_cap_doubts(counted, self.thresholds))
         """What there is to doubt of every round."""
-
-    @property
-    def published(self) -> bool:
+        self.published = profile is not None and profile.reference
         """Whether its thresholds are published figures, of another machine."""
-        return self.profile is not None and self.profile.reference
 
     def doubts_by_round(self, rounds: Sequence[Round], *common: Doubt) -> list[tuple[Doubt, ...]]:
-        """All doubts about each of these rounds: its flaws, the machine beside it, and those that are `common`."""
+        """All doubts about each round: its flaws, the machine beside it, and those that are `common`."""
         return [(*r.doubts, *self.machine.get(r.index, ()), *common) for r in rounds]
 
     def judgements(self) -> list[Judgement]:
@@ -79,14 +76,15 @@ class PlainCase(ScenarioCase):
     def test(self) -> Ruling:
         judged = self.judgements()
         known = [f"{judgement.metric}." for judgement in judged if judgement.verdict is not Verdict.MISSING]
-        flawed = [
+        notes = notes_on(judged)
+        notes += [
             f"{name} is not valid: {reason}"
             for name, reason in spoilt_metrics(self.measurement).items()
             if not any(metric.startswith(f"{name}.") for metric in known)
         ]
-        notes = (*notes_on(judged), *flawed)
-        notes = (*notes, self.whole.enough) if self.whole.enough else notes
-        return Ruling(verdict=worst(judgement.verdict for judgement in judged), judgements=tuple(judged), reasons=notes)
+        notes += filter(None, [self.whole.enough])
+        verdict = worst(judgement.verdict for judgement in judged)
+        return Ruling(verdict=verdict, judgements=tuple(judged), reasons=tuple(notes))
 
     def red(self) -> list[Judgement]:
         """The broken claims, where enough rounds were measured."""
@@ -113,7 +111,7 @@ class FaultCase(ScenarioCase):
 
 
 Claim = Callable[[PlainCase, Sequence[Judgement]], list[Judgement]]
-"""A claim about a scenario's rounds. It gets the judgements of the claims before it."""
+"""It gets the judgements of the claims before it."""
 _CLAIMS: dict[int, Claim] = {}
 
 
@@ -133,7 +131,6 @@ def claims() -> list[Claim]:
 
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
-    """Judge a scenario by the profile's thresholds; a required metric without a threshold is MISSING."""
     kind = FaultCase if measurement.scenario.has_fault else PlainCase
     ruling = judge(kind(measurement, profile))
     return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
@@ -153,12 +150,11 @@ def unsettled(measurement: Measurement) -> str:
 
 def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
     """INCONCLUSIVE where no round took a probing rate that a run like this (`former`, records/s) took; else as is."""
-    rate, most = measurement.scenario.load.rate, max(former, default=0.0)
-    if outcome.verdict is not Verdict.MISSING or not measurement.scenario.load.probes or most < RATE_TAKEN * rate:
+    load, rounds, most = measurement.scenario.load, measurement.rounds, max(former, default=0.0)
+    taken = not rounds or not all(r.not_sustained for r in rounds)
+    if outcome.verdict is not Verdict.MISSING or not load.probes or most < RATE_TAKEN * load.rate or taken:
         return outcome
-    if not measurement.rounds or not all(r.not_sustained for r in measurement.rounds):
-        return outcome
-    reason = f"{measurement.rounds[0].not_sustained}; a former run like this one took {most:,.0f} records/s"
+    reason = f"{rounds[0].not_sustained}; a former run like this one took {most:,.0f} records/s"
     return replace(outcome, verdict=Verdict.INCONCLUSIVE, reasons=(reason, *outcome.reasons))
 
 

@@ -55,11 +55,10 @@ MORE_ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """The command that repeats a run: `given` are the options of its system, target and tier, and others of it.
+    """The command that repeats a run of so many `rounds`, with the options that were `given`.
 
-    `recording`: those that a baseline takes. `selection`: options that select only what a message is about; `driver`:
-    the option of a driver other than the system's usual. `rounds`: of this run. `with_fault`: it is of scenarios that
-    are declared with their number of rounds.
+    `recording`: those that a baseline takes. `selection`: those that select only what a message is about; `driver`: if
+    not the system's usual. `with_fault`: scenarios are declared with their number of rounds.
     """
 
     given: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Again:
     with_fault: bool = False
 
     def command(self, usual: Sequence[str], *options: str) -> str:
-        """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
+        """The command; `usual`: what selects it where there is no `selection`."""
         given = without(self.given, (*self.driver, *options))
         return command_line("gate", *given, *(self.selection or usual), *self.driver, *options)
 
@@ -83,12 +82,12 @@ PARTLY_NEXT = "quiet the machine and run again; all other metrics of the scenari
 
 
 def spread_text(width: float | None) -> str:
-    """The spread of values as a percentage; a dash where there is none, as of a median of 0."""
+    """The spread as a percentage; a dash where there is none, as of a median of 0."""
     return "-" if width is None else percent(width)
 
 
 def off_baseline(judgement: Judgement) -> float | None:
-    """The share by which the measured value is off its baseline (relations: an end of its range)."""
+    """The share by which the figure is off its baseline (relations: an end of its range)."""
     expected = judgement.baseline if judgement.baseline is not None else judgement.limit
     if judgement.measured is None or not expected:
         return None
@@ -96,9 +95,9 @@ def off_baseline(judgement: Judgement) -> float | None:
 
 
 def scenario_sentence(outcome: Outcome) -> str:
-    """One sentence on what decided: the metric farthest off, or the reason where none was measured.
+    """The metric farthest off: "batch-1k sends 57.3 % fewer records/s than its baseline (25,639 records/s ...)".
 
-    "batch-1k sends 57.3 % fewer records/s than its baseline (25,639 records/s, at least 39,000)"
+    The reason where none was measured.
     """
     if outcome.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         measured = [j for j in outcome.judgements if j.verdict is outcome.verdict and j.measured is not None]
@@ -108,7 +107,7 @@ def scenario_sentence(outcome: Outcome) -> str:
 
 
 def relation_sentence(outcome: Outcome, relation: Relation) -> str:
-    """One sentence on what decided: the ratio and its bounds, or the reason where there is none."""
+    """The ratio and its bounds, or the reason where there is none."""
     measured = outcome.judgements[0].measured if outcome.judgements else None
     if isinstance(relation, PairRelation) and measured is not None and outcome.verdict is Verdict.REGRESSED:
         ratio = f"{relation.of} / {relation.over} in {relation.metric.name}"
@@ -144,7 +143,7 @@ def _off_sentence(judgement: Judgement) -> str:
 
 
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
-    """The message of a scenario's verdict: a sentence, then every judgement that is not green."""
+    """A sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
     step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, ("-k", outcome.name), again, profile)
     return "\n".join([*scenario_lines(outcome, measurement), *_fields(profile=profile_text, next=step)])
@@ -192,7 +191,7 @@ def _looks(outcome: Outcome) -> str:
 
 
 def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL) -> str:
-    """The message of a relation's verdict: a sentence, then over a range every step that is not green."""
+    """A sentence, then the ratio, or over a range every step that is not green."""
     lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", *_fields(claim=relation.claim)]
     if all(judgement.measured is None for judgement in outcome.judgements):
         lines += _fields(reason=outcome.reasons)
@@ -344,7 +343,6 @@ MEANING = {
 
 
 def signed(share: float) -> str:
-    """A share as a signed percentage: -0.079 as -7.9 %."""
     return f"{share * 100:+.1f} %"
 
 
@@ -365,13 +363,13 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
 
 
 def alone_lines(outcome: ComparisonOutcome) -> list[str]:
-    """The verdict of each metric by itself, where a run is asked to decide by several."""
+    """Each metric's own verdict, where a run is asked to decide by several."""
     deciding = [(effect.verdict, effect) for effect in (outcome.primary, *outcome.others) if effect and effect.verdict]
     return [f"{verdict.value} by itself: {effect_text(effect)}" for verdict, effect in deciding if len(deciding) > 1]
 
 
 def decided_by(decides: Deciding) -> str:
-    """What decides, in one line; empty where a run asks for nothing else than usual."""
+    """What decides; empty where a run asks for nothing else than usual."""
     if decides == AS_USUAL:
         return ""
     shared = "; they share the chance of a wrong verdict" if len(decides.metrics) > 1 else ""
@@ -379,12 +377,10 @@ def decided_by(decides: Deciding) -> str:
 
 
 def pairs_in_units(outcome: ComparisonOutcome) -> str:
-    """How much of both sides a comparison measured."""
     return f"{counted(outcome.pairs, 'pair')} in {counted(outcome.units, 'unit')}"
 
 
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
-    """The message of a compared scenario: verdict and effect, cost, next step."""
     meaning = MEANING[outcome.effect]
     headline = effect_text(outcome.primary) if outcome.primary else meaning
     if outcome.effect is Effect.SLOWER and outcome.reasons:
@@ -414,9 +410,8 @@ def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
         for reason in outcome.reasons
     )
     if outcome.effect is Effect.INCONCLUSIVE and by_time:
-        minutes = outcome.more_minutes
         by_that = "raise --budget by that much for this scenario"
-        if minutes is not None:
+        if (minutes := outcome.more_minutes) is not None:
             steps.append(f"about {max(1.0, minutes):.0f} min more would tell: {by_that}")
         elif outcome.units:
             least = math.ceil(FEWEST_UNITS * outcome.minutes / outcome.units)

@@ -16,10 +16,7 @@ from perfgate.model.metrics import DRAIN, LAG
 
 @claim(20)
 def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
-    """REGRESSED where brokers did not take it in most rounds; INCONCLUSIVE in fewer, but for stalls at windows' edges.
-
-    A probing load must only be taken where the scenario has a threshold.
-    """
+    """REGRESSED where it was not in most rounds; INCONCLUSIVE in fewer, but for stalls at windows' edges."""
     load, measured = case.scenario.load, case.measurement.rounds
     short = [r.not_sustained for r in measured if r.not_sustained]
     rounds = [r for r in measured if "records_per_s" in r.metrics]
@@ -42,8 +39,8 @@ def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
 def _is_whole(load: Load, rounds: Sequence[Round]) -> bool:
     """Whether all that is missing is what brokers had not yet acknowledged as some windows closed, little of the whole.
 
-    A stall of 0.1 s at the end of a window of seven is a wait of its records, which their latency shows. A round
-    that is short although its rate is whole, or of a load with phases, was short of something else.
+    Latency shows such a stall. A round that is short although its rate is whole, or of a load with phases, was short of
+    something else.
     """
     least = RATE_WHOLE * load.rate
     of_rate = all(r.metrics["records_per_s"] < least for r in rounds if r.not_sustained)

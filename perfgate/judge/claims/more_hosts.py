@@ -34,17 +34,15 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
     """The effect of one load host more, on reads too if consumers fall behind; None where it was not measured."""
     if not measurement.one_host_fewer or not measurement.rounds:
         return None
-    metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
-    order = list(FINDINGS.values())
-    return min((_of(measurement, metric) for metric in metrics), key=lambda limit: order.index(limit.finding))
+    limits = [_of(measurement, metric) for metric in ([SENT, RECEIVED] if _fall_behind(measurement) else [SENT])]
+    return min(limits, key=lambda limit: list(FINDINGS.values()).index(limit.finding))
 
 
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     """Doubts about a load whose rates load hosts limited, or may have.
 
-    Saturated generators explain everything. Those that waited for the brokers, and those of which it is not known,
-    explain once more what one load host more made: with records or fetches under way for longer, each host brings more
-    of them.
+    Saturated generators explain everything; those that waited for the brokers, or of which it is not known, once more
+    what one load host more made.
     """
     limit = more_hosts(measurement)
     if limit is None or limit.finding == "confirmed":
@@ -64,11 +62,7 @@ def _waited(rounds: Sequence[Round], *, reads: bool) -> bool:
 
 
 def most_ratio(measurement: Measurement) -> float:
-    """The largest ratio that counts as no rise: the margin within which a comparison calls loads the same.
-
-    Of many hosts one more adds less than that even where they are the limit: then it is half of what the processes of
-    that host would add (of the logarithm).
-    """
+    """The largest ratio that counts as no rise: a comparison's margin, or half of what a host of many adds (log)."""
     whole, fewer = (
         max(sum(host.processes for host in r.hosts) for r in rounds)
         for rounds in (measurement.rounds, measurement.one_host_fewer)
@@ -77,7 +71,7 @@ def most_ratio(measurement: Measurement) -> float:
 
 
 def notes_of(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each scenario whose limit is known, or might be known from more rounds; not of INVALID ones."""
+    """A line for each scenario whose limit is known, or might be from more rounds; not of INVALID ones."""
     limits = [(outcome.name, outcome.more_hosts) for outcome in outcomes if outcome.more_hosts]
     return [f"{name}: {limit.words}" for name, limit in limits if limit.finding != "saturated"]
 
@@ -106,7 +100,6 @@ class HostsCase(Case):
 
     @property
     def figures(self) -> str:
-        """Both rates and their ratio, in words."""
         of, over, ratio = self.of, self.over, median_of(self.ratios)
         low, high = ratio.interval
         return (
@@ -138,10 +131,9 @@ def its_own_cap_held_it(case: HostsCase, _: Ruling) -> Ruling | None:
 
 @guard(10, HostsCase)
 def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
-    """Brokers that took more with as much CPU.
+    """Brokers that took more with as much CPU, as they answer several requests of more clients at a time.
 
-    Requests that more clients have under way are answered several at a time, with less CPU for each record: a broker of
-    half a core took 1.13 times as many records from four hosts as from three, with 0.47 cores from either.
+    A broker of half a core took 1.13 times as many records from four hosts as from three, with 0.47 cores from either.
     """
     cpu = paired_ratios(BROKERS_CPU, case.of, case.over)
     as_much = len(cpu) >= max(2, len(case.of)) and median_of(cpu).keeps(case.most, -1)

@@ -81,11 +81,7 @@ class RatioCase(Case):
         return Ruling(verdict=verdict, judgements=(judgement,), reasons=(reason,) if reason else ())
 
     def test(self) -> Ruling:
-        """REGRESSED: the median is known to lie beyond a bound. PASS: it keeps both by its error, as do most rounds.
-
-        As one of several looks it must lie further beyond to be REGRESSED (:func:`error_factor`); PASS asks for no
-        less.
-        """
+        """REGRESSED: the median is known to lie beyond a bound, one of several looks farther. PASS: it keeps both."""
         self.tested = True
         if self.red:
             return self.judged(Verdict.REGRESSED, "", self.ratios)
@@ -105,10 +101,9 @@ class RatioCase(Case):
 
     @cached_property
     def red(self) -> tuple[float, ...]:
-        """The ratios that show the relation to be broken, as measured; empty where none do.
+        """The ratios, as measured, that show the relation to be broken in spite of all that doubts explain, if any do.
 
-        Doubts about a side raise or lower the ratio as far as they explain. A round that is explained wholly is not
-        used on that side of the bounds.
+        A round that is explained wholly is not used on that side of the bounds.
         """
         for bound, sign in ((self.relation.at_least, 1), (self.relation.at_most, -1)):
             pairs = [(measured, raised if sign > 0 else lowered) for measured, raised, lowered in self._excused()]
@@ -119,10 +114,7 @@ class RatioCase(Case):
 
     @property
     def kept_however_late(self) -> bool:
-        """Whether late sends alone spoil the metric, and the ratio keeps both bounds with and without what they added.
-
-        The true ratio lies between these.
-        """
+        """Whether late sends alone spoil the metric, and the bounds are kept with and without what they added."""
         if not self.ratios or not all(only_sent_late(m, self.metric) for m in self.both):
             return False
         excused = self._excused()
@@ -195,7 +187,6 @@ class RatioCase(Case):
 
 
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Judge a relation on the measurements of its scenarios, by name."""
     if isinstance(relation, RangeRelation):
         return _judge_range(relation, measurements)
     assert isinstance(relation, PairRelation)
@@ -206,13 +197,12 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     case = RatioCase(relation, measurements, looks)
     ruling = judge(case)
     rounds = case.red if ruling.in_spite and not case.tested else case.ratios
-    if ruling.verdict is Verdict.INVALID:
-        rounds = ()
+    rounds = () if ruling.verdict is Verdict.INVALID else rounds
     return ruling.outcome(relation.name, rounds=rounds, paired=case.paired)
 
 
 def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Judge each step of a range as one of several looks: together they are red by chance no more often than a pair."""
+    """Judge each step of a range as one of several looks: together they are no more often red than a pair."""
     steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
     judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
     reasons = tuple(
@@ -270,10 +260,9 @@ def ratios_of(metric: str, of: Measurement, over: Measurement) -> tuple[float, .
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
-    """The ratios of a relation that their loads' own caps hide, by name, each with the reason.
+    """The ratios that their loads' own caps hide, by name, each with the reason.
 
-    Two loads at their caps have the ratio of these. Where a single load is at its cap, the ratio is a bound, which may
-    show on one side that the relation is broken, or kept.
+    Where a single load is at its cap, the ratio is a bound, which may decide on one side.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     hidden = {}
@@ -289,7 +278,7 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
 
 
 def no_source(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
-    """Why no source of this target has the relation's metric; empty where a source has it."""
+    """Why no source of this target has the relation's metric, if none has."""
     name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
     prefix = next((prefix for prefix in FIGURES if name.startswith(prefix)), "")
     known = any(r.usage_unavailable or any(key.startswith(prefix) for key in r.metrics) for r in rounds)

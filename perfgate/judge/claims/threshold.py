@@ -30,12 +30,11 @@ spread 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times 
 def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
     """Judge the rounds' `values` of a metric by its threshold; a `published` threshold is of another machine.
 
-    REGRESSED: see :func:`is_red`; where rounds get better by more than the limit's distance, because brokers still warm
-    up, only if the last round grown once more is beyond it too. PASS: the centre keeps the limit by at least its error,
-    which is no larger than COARSE of the limit's distance, keeps the tolerance too where noise put the limit further
-    off, and fewer than :func:`many` rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as
-    far off on the good side (where less is better: the baseline over the figure), but not TOO_GOOD times as far, unless
-    another machine was measured. All else, NaN too, is INCONCLUSIVE.
+    REGRESSED: see :func:`is_red`; where rounds get better by more than the limit's distance, only if the last round
+    grown once more is beyond it too. PASS: the centre keeps the limit by at least its error, which is no larger than
+    COARSE of the limit's distance, and the tolerance, and fewer than :func:`many` rounds lie beyond the limit.
+    IMPROVED: it passes, and the whole interval lies as far off on the good side (where less is better: the baseline
+    over the figure), but not TOO_GOOD times as far. All else, NaN too, is INCONCLUSIVE.
     """
     sign, centre = threshold.metric.sign, centre_of(values)
     middle, worst_end = centre.middle, centre.interval[0 if sign > 0 else 1]
@@ -97,8 +96,8 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
 def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
     """Judge the rounds of a metric by its threshold, with all doubts about them.
 
-    A metric that is flawed or missing in some rounds is INVALID (INCONCLUSIVE where no source had it), unless the
-    rounds that have it are red without what their flaws explain, or a latency is green with all that late sends added.
+    What is flawed or missing in some rounds is not judged, unless the rounds that have it are red without what their
+    flaws explain, or a latency is green with all that late sends added.
     """
     measurement, metric, red = case.measurement, threshold.metric, partial(is_red, threshold=threshold)
     rounds = rounds_with(measurement.rounds, metric.name)
@@ -126,8 +125,7 @@ def weighed(case: PlainCase, threshold: Threshold) -> Judgement:
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:
     """Doubts about the wait of a paced load whose missing rate others explain: they explain its queue too.
 
-    Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1): it finds t *
-    (1 - 1 / f) of the load's records before it, of which 1 / f are served in a second of the load's.
+    Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1).
     """
     short = [r for r in rounds_with(measurement.rounds, "records_per_s") if r.not_sustained]
     factor, _ = explained(others, "records_per_s")
@@ -160,7 +158,7 @@ def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
 
 @claim(30)
 def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgement]:
-    """Every required metric of a scenario has a threshold; a table of published figures need not."""
+    """Every required metric has a threshold; a table of published figures need not."""
     if case.published and case.thresholds:
         return []
     known = {judgement.metric for judgement in judged}

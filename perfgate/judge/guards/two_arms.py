@@ -24,7 +24,7 @@ def load_was_not_valid(case: UnitsCase, _: Ruling) -> Ruling | None:
 
 @guard(-50, UnitsCase)
 def baseline_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
-    """More of such a load decides nothing: only the rates are compared (:meth:`loss_claims`)."""
+    """More of such a load decides nothing: only the rates are compared."""
     if not case.units or not case.short.before:
         return None
     return ruled(case.overloaded, f"{case.baseline_named}: {case.short.before}; {GROWING}")
