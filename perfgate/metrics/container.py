@@ -27,9 +27,7 @@ CPU, MEMORY = "cpuacct", "memory"
 
 
 def container_sampler(ids: Mapping[int, str], role_of: Callable[[int], str] | None = None) -> CounterSampler:
-    """A sampler of the containers with these ids, by broker id.
-
-    `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
+    """A sampler of the containers with these ids, by broker id. `role_of`: of each, where they are not all brokers.
 
     An engine elsewhere takes a second for an answer (20.10, one-shot or not), which is unavailable for short windows.
     """
@@ -69,9 +67,8 @@ def _group_of(engine: Any, id_: str) -> ControlGroup | None:
 
 
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
-    """The counters in an answer of the engine's stats call (one-shot).
+    """The counters in an answer of the engine's stats call; `clocks_apart_s`: of its wall clock, from monotonic here.
 
-    `clocks_apart_s`: offset of the engine's wall clock, which may be set, from this machine's monotonic clock.
     Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
     """
     memory = stats["memory_stats"]
@@ -96,10 +93,7 @@ def clock_ahead_s(engine: Any) -> float:
 
 
 def dated(usage: Usage, asked: float, answered: float) -> Usage:
-    """Counters with a moment at which they can have been read, between question and answer.
-
-    An engine's clock that was set since dates them outside: then they count as read at the latest possible moment.
-    """
+    """Counters with a moment between question and answer: the latest, where the engine's clock was set since."""
     possible = asked - CLOCK_OFF_S <= usage.at <= answered + CLOCK_OFF_S
     return usage if possible else replace(usage, at=answered)
 
@@ -119,10 +113,7 @@ class ControlGroup:
     """Folder of the kernel's files of processes."""
 
     def usage(self, *, whole: bool = True) -> Usage | None:
-        """The counters, with those of a JVM's compiler threads if `whole`; None when the group is gone.
-
-        Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
-        """
+        """The counters, with those of a JVM's compiler threads if `whole`; None when the group is gone."""
         try:
             counters = self._first_version() if self.version == 1 else self._second_version()
         except (OSError, ValueError, KeyError):
@@ -140,10 +131,7 @@ class ControlGroup:
         )
 
     def _written(self) -> int | None:
-        """Bytes that the first process wrote; None where the kernel shows them to its owner alone.
-
-        The first version's own counters leave out later writes of the page cache: they stay 0.
-        """
+        """Bytes that the first process wrote, if the kernel shows them: the group's leave out the page cache's."""
         try:
             return dict(_pairs(self.proc / str(self.pid) / "io", ":"))["write_bytes"]
         except OSError:
@@ -162,10 +150,7 @@ class ControlGroup:
 
 
 def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> ControlGroup | None:
-    """The control group of the container with this id, whose first process is `pid`.
-
-    None where the process is another machine's, or the kernel does not show the group's counters here.
-    """
+    """The group of the container with this id and first process; None where the kernel here does not show it."""
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines()
         mounts = [line.split() for line in (proc / "self" / "mounts").read_text().splitlines()]
@@ -175,13 +160,12 @@ def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> Contr
     own = {name: path for names, path in groups.items() for name in names.split(",")}
     where = {name: Path(at) for _, at, kind, options, *_ in mounts if kind == "cgroup" for name in options.split(",")}
     if {CPU, MEMORY} <= own.keys() & where.keys():
-        folders = {name: where[name] / own[name].lstrip("/") for name in (CPU, MEMORY)}
-        group = ControlGroup(version=1, folders=folders, pid=pid, proc=proc)
+        version, folders = 1, {name: where[name] / own[name].lstrip("/") for name in (CPU, MEMORY)}
     elif "" in own and (unified := [Path(at) for _, at, kind, *_ in mounts if kind == "cgroup2"]):
-        folders = dict.fromkeys((CPU, MEMORY), unified[0] / own[""].lstrip("/"))
-        group = ControlGroup(version=2, folders=folders, pid=pid, proc=proc)
+        version, folders = 2, dict.fromkeys((CPU, MEMORY), unified[0] / own[""].lstrip("/"))
     else:
         return None
+    group = ControlGroup(version=version, folders=folders, pid=pid, proc=proc)
     return group if group.usage() else None
 
 

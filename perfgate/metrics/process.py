@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -44,7 +45,7 @@ def process_sampler(
 ) -> CounterSampler:
     """A sampler of the processes with these ids, by broker id; a broker that restarts gets another.
 
-    `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
+    `role_of`: of each, where they are not all brokers.
     """
 
     def counters() -> tuple[dict[int, Usage], Mapping[int, int]]:
@@ -71,7 +72,7 @@ def process_sampler(
 
 
 def _usage(pid: int) -> Usage | None:
-    """Counters of a process without its threads; None when it does not exist or has ended."""
+    """Counters of a process without its threads; None when it has ended."""
     try:
         process = psutil.Process(pid)
         with process.oneshot():
@@ -108,17 +109,14 @@ def compiling(pid: int) -> dict[int, float] | None:
 def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
     """The traffic of every process whose files can be read, by its id; nothing where the kernel gives none."""
     try:
-        connections = {
-            inode: reported for family in (socket.AF_INET, socket.AF_INET6) for inode, reported in _dump(family)
-        }
+        connections = dict(chain(_dump(socket.AF_INET), _dump(socket.AF_INET6)))
     except (OSError, struct.error):
         return {}
-    traffic: dict[int, Traffic] = {}
-    for pid in pids:
-        sockets = _sockets(pid)
-        if sockets is not None:
-            traffic[pid] = {inode: connections[inode] for inode in sockets if inode in connections}
-    return traffic
+    return {
+        pid: {inode: connections[inode] for inode in sockets if inode in connections}
+        for pid in pids
+        if (sockets := _sockets(pid)) is not None
+    }
 
 
 def _sockets(pid: int) -> list[int] | None:

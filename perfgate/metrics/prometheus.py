@@ -59,18 +59,12 @@ class Prometheus:
             auth = _as_it_is  # without any, an entry of ~/.netrc would take the header's place
         url, retry = source.url.rstrip("/"), Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504])
         self._client = PrometheusConnect(
-            url=url,
-            headers=headers,
-            auth=auth,
-            session=session,
-            timeout=REQUEST_TIMEOUT_S,
-            retry=retry,
+            url=url, headers=headers, auth=auth, session=session, timeout=REQUEST_TIMEOUT_S, retry=retry
         )
         here = is_this_machine(urlsplit(url).hostname or "")
         session.mount(url, (_Direct if here else _AsOthers)(max_retries=retry))
         self.exporter = source.preset
-        """The preset whose series are asked for; empty: in each window the first that has any, in the presets' order.
-        """
+        """The preset whose series are asked for; empty: in each window the first that has any."""
         self.first = self.look()
         """The clock when the run began."""
 
@@ -83,8 +77,7 @@ class Prometheus:
     def look(self) -> Estimate:
         """Offset of Prometheus' clock from this machine's monotonic clock now. Raises ConfigurationError.
 
-        A difference from this machine's wall clock that a round trip explains counts as none: time services keep clocks
-        closer than a slow answer shows.
+        A difference from the wall clock here that a round trip explains counts as none.
         """
         looks: list[Estimate] = []
         while len(looks) < EXCHANGES and min((look.bound for look in looks), default=1.0) > CLOSE_S:
@@ -103,11 +96,7 @@ class Prometheus:
         return [_series(entry) for entry in self._ask(lambda: self._client.custom_query(query, params=params), query)]
 
     def scrape_interval_s(self) -> float:
-        """Longest scrape interval of the brokers' targets, in s; 0 when not known (no such API, none yet).
-
-        Where the source does not select the brokers' series, of all targets: a shared Prometheus may have slow jobs
-        too.
-        """
+        """Longest scrape interval of the brokers' targets, or of all where none are selected, in s; 0: not known."""
         try:
             targets = self._client.get_targets(state="active")["activeTargets"]
             selected = self._selected()
@@ -150,10 +139,7 @@ class Prometheus:
 
 
 class _Session(requests.Session):
-    """Keeps secret headers from other servers, and from clear text, that a redirect leads to.
-
-    Requests does so itself with Authorization alone.
-    """
+    """Keeps secret headers from where a redirect leads to, as requests does itself with Authorization alone."""
 
     def __init__(self, secret: Collection[str]) -> None:
         """`secret`: the headers' names."""
@@ -168,10 +154,7 @@ class _Session(requests.Session):
 
 
 class _AsOthers(HTTPAdapter):
-    """Accepts the certificates that other clients accept.
-
-    From Python 3.13 on the default refuses authorities that state no key usage (VERIFY_X509_STRICT).
-    """
+    """Accepts authorities that state no key usage, as others do; Python 3.13 does not (VERIFY_X509_STRICT)."""
 
     def init_poolmanager(self, *given: Any, **named: Any) -> None:
         context = create_urllib3_context(verify_flags=ssl.VERIFY_X509_TRUSTED_FIRST)

@@ -56,8 +56,7 @@ class PrometheusSampler:
         scrape_interval_s: float = 0.0,
         role_of: Callable[[int], str] | None = None,
     ) -> None:
-        """`brokers`: the advertised addresses (host:port) by broker id; `role_of`: the role of each node where these
-        are nodes of several roles.
+        """`brokers`: the advertised addresses (host:port) by broker id; `role_of`: of each, where they have several.
 
         `scrape_interval_s`: where it is known, windows that are too short for enough scrapes are not waited for. The
         clocks are compared now, before a round, and again after the window.
@@ -79,9 +78,9 @@ class PrometheusSampler:
         """The preset whose series were the brokers' in the last answer; empty of a query."""
 
     def settle(self) -> str:
-        """Find the exporter that has every broker now, for the whole run, and return its description.
+        """Find the exporter that has every broker, for the whole run, and return its description.
 
-        Raises ConfigurationError where there is none, or a broker is missing.
+        Raises ConfigurationError.
         """
         interval_s = self._prometheus.scrape_interval_s()
 
@@ -93,14 +92,8 @@ class PrometheusSampler:
             return by_broker
 
         try:
-            poll_until(
-                "not told",
-                reported,
-                within_s=LATE_SCRAPES_S,
-                every_s=0.5,
-                not_yet=(NotYet, Unavailable),
-                error=Unavailable,
-            )
+            retried = (NotYet, Unavailable)
+            poll_until("not told", reported, within_s=LATE_SCRAPES_S, every_s=0.5, not_yet=retried, error=Unavailable)
         except Unavailable as error:
             raise ConfigurationError(f"[prometheus] cannot tell the brokers' CPU: {error}") from None
         if self._source.query:
@@ -182,10 +175,9 @@ class PrometheusSampler:
         return figures
 
     def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:
-        """The brokers' series of these names: a Prometheus may scrape other clusters too.
+        """The series of these names that `match` selects, else those with the brokers' hosts.
 
-        The series that `match` selects; where it selects none, those with the brokers' hosts. A series for all topics
-        replaces those of single topics.
+        A series for all topics replaces those of single topics.
         """
         named = f'__name__=~"{"|".join(names)}"'
         matched = self._source.match
@@ -256,10 +248,7 @@ class PrometheusSampler:
         )
 
     def _of_jvms(self, series: Sequence[Series], label: str, closes: float, *, certain: bool) -> list[Series]:
-        """The series of JVMs: other exporters on a broker's host have series of this name too.
-
-        Where no JVM is known: all of them if it is `certain` that they are the brokers', else none.
-        """
+        """The series of JVMs, as other exporters have some too; where no JVM is known all, if they are `certain`."""
         of_jvms = self._prometheus.instant(f'{{__name__=~"{"|".join(OF_JVMS)}"}}', closes)
         jvms = {entry.labels.get(label, "") for entry in of_jvms}
         kept = [entry for entry in series if entry.labels.get(label, "") in jvms]

@@ -24,7 +24,8 @@ TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
 class Preset:
     """CPU as an exporter counts it: the counter of CPU seconds, its series' matchers, the label of the broker.
 
-    `of`: whose CPU that is. `also`: the broker's label where the usual label is missing.
+    `of`: whose CPU that is. `also`: the broker's label where the usual label is missing. `parts`: labels (a regular
+    expression) in which the series of a broker, which add up, may differ.
     """
 
     counter: str
@@ -33,10 +34,9 @@ class Preset:
     label: str = "instance"
     also: str = ""
     parts: str = ""
-    """Labels, as a regular expression, in which the series of a broker may differ: these add up to its CPU."""
 
     def apart(self, series: Sequence[Mapping[str, str]]) -> str:
-        """The other labels in which these differ, with their values: then they are not of one broker alone."""
+        """The other labels in which these differ, with their values, so that they are not of one broker."""
         names = sorted({name for labels in series for name in labels if not re.fullmatch(self.parts, name)})
         values = {name: sorted({labels.get(name, "") for labels in series}) for name in names}
         return "; ".join(f"{name} {', '.join(map(repr, of))}" for name, of in values.items() if len(of) > 1)
@@ -106,7 +106,6 @@ class PrometheusSource:
 
     @property
     def looks_back_s(self) -> float:
-        """Seconds before each of its points that the query covers."""
         return looks_back_s(self.query)
 
 
@@ -165,10 +164,7 @@ def looks_back_s(query: str) -> float:
 
 
 def _longest_s(tokens: Iterator[tuple[str, str, str]], function: str | None) -> float:
-    """Longest look-back up to the closing bracket (s); `tokens`: each between its neighbours.
-
-    `function` opened the bracket; None: there is none.
-    """
+    """Longest look-back up to the closing bracket, if any, of `function` (s); `tokens`: each between its neighbours."""
     longest_s = last_s = 0.0  # the latter of the last operand, which a range or an offset behind it makes longer
     for before, token, after in tokens:
         if token == "@":

@@ -25,7 +25,7 @@ class OwnQuota:
         self._edges.append(self._read())
 
     def metrics(self, windows: Sequence[int]) -> dict[str, float]:
-        """Share of the periods in these windows that held the clients back, the largest of nested quotas, if any."""
+        """Share of the periods in these windows that held the clients back, the largest of nested quotas."""
         pairs = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         shares = []
         for group in zip(*(zip(before, after, strict=True) for before, after in pairs), strict=True):

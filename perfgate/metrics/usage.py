@@ -44,10 +44,10 @@ OverTime = Mapping[str, tuple[tuple[float, float], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A broker's counters at a moment (s): seconds of CPU, bytes resident, bytes written to disk (None: not known).
+    """A broker's counters at a moment (s): seconds of CPU, bytes resident, bytes written to disk. None: not known.
 
-    `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
-    `traffic`: bytes received and sent over each of its connections; None where that is not known.
+    `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id. `traffic`: bytes received and
+    sent over each of its connections.
     """
 
     at: float
@@ -109,9 +109,8 @@ class CounterSampler:
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
-        `glance` reads only the counters of a glance, where that is cheaper; `edge` also those of edges alone.
-        `why_missing`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late.
-        `role_of`: the role of each broker, where they are nodes of several roles.
+        `glance` reads fewer counters, where that is cheaper; `edge` also those of edges alone. `elsewhere`: another
+        machine's engine reads them, perhaps late. `role_of`: of each, where they are nodes of several roles.
         """
         self._role_of = role_of
         self.read: Callable[[], Looks] | None = read
@@ -229,10 +228,7 @@ def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float,
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:
-    """Cores, memory, disk and network of the brokers, and CPU and network per record, over all spans.
-
-    Cores are CPU seconds per second between that broker's own readings.
-    """
+    """Cores, memory, disk and network of the brokers, and CPU and network per record, over all spans."""
     brokers = list(spans[0][0])
     seconds = {b: sum(after[b].at - before[b].at for before, after in spans) for b in brokers}
     cores = {b: sum(after[b].cpu_s - before[b].cpu_s for before, after in spans) / seconds[b] for b in brokers}
@@ -264,14 +260,11 @@ def role_metrics(spans: Sequence[tuple[Looks, Looks]], role_of: Callable[[int], 
     """Cores, memory, disk and network of each role's nodes together, by `<metric>.<role>`."""
     by_role: dict[str, float] = {}
     for role in dict.fromkeys(role_of(node) for node in spans[0][0]):
-        of_role = [
-            (
-                {node: usage for node, usage in before.items() if role_of(node) == role},
-                {node: usage for node, usage in after.items() if role_of(node) == role},
-            )
-            for before, after in spans
-        ]
-        metrics = broker_metrics(of_role, 0.0)
+        before, after = (
+            [{node: usage for node, usage in looks.items() if role_of(node) == role} for looks in side]
+            for side in zip(*spans, strict=True)
+        )
+        metrics = broker_metrics(list(zip(before, after, strict=True)), 0.0)
         by_role |= {f"{stem}.{role}": metrics[name] for name, stem in OF_A_ROLE.items() if name in metrics}
     return by_role
 
@@ -301,7 +294,7 @@ def missing_figures(metrics: Mapping[str, float], sampler: Sampler) -> dict[str,
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
     """Bytes/s received and sent by all brokers together; None unless they are known at every look.
 
-    A connection that began inside a span counts from its beginning; traffic of connections that ended is not known.
+    Traffic of connections that ended is not known.
     """
     received = sent = 0.0
     for before, after in spans:
@@ -317,10 +310,7 @@ def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
 
 
 def compile_shares(*spans: tuple[Looks, Looks]) -> dict[int, float]:
-    """Share of each broker's CPU that its JVM spent on compiling in these spans together, where known.
-
-    A broker that used less than LEAST_CPU_CORES has none; LEAST_COMPILING_CORES of compiling count as none.
-    """
+    """Share of each broker's CPU that its JVM spent on compiling in these spans, where known and not negligible."""
     shares = {}
     for broker in spans[-1][1]:
         lasted = used = compiled = 0.0
@@ -381,12 +371,13 @@ def _steps(counters: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
         for pairs in counters
     ]
     moments = {at for counter in parts for at, _ in counter}
-    return _added((at, _cores_at(counter, at)) for at in moments for counter in parts if counter)
-
-
-def _cores_at(parts: Pairs, moment: float) -> float:
-    """The cores of the part in which this moment lies, each given by its end; after the last those of the last."""
-    return parts[min(bisect_left(parts, moment, key=itemgetter(0)), len(parts) - 1)][1]
+    # Each part is given by its end; after the last those of the last count.
+    return _added(
+        (at, counter[min(bisect_left(counter, at, key=itemgetter(0)), len(counter) - 1)][1])
+        for at in moments
+        for counter in parts
+        if counter
+    )
 
 
 def _added(cores: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
