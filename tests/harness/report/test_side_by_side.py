@@ -20,6 +20,7 @@ from scipy import stats
 
 from perfgate.catalogue import kafka, pulsar
 from perfgate.fixtures import side_by_side as command
+from perfgate.fixtures.recorded import alive
 from perfgate.model import Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.side_by_side import Pair, chosen, durability, not_comparable, ratio_of, rows
@@ -228,6 +229,9 @@ run = json.loads((here / (given["--system"] + ".json")).read_text())
 path = pathlib.Path(given["--results"], run["run_id"], "run.json")
 path.parent.mkdir(parents=True)
 path.write_text(json.dumps(run))
+if (here / "other.json").exists():
+    other = json.loads((here / "other.json").read_text())
+    pathlib.Path(given["--results"], other["run_id"], "run.json").write_text(json.dumps(other))
 sys.exit(CODE)
 """
 Gate = Callable[..., Path]
@@ -266,6 +270,27 @@ def test_both_systems_are_measured_one_after_the_other(
     shown = capfd.readouterr()
     assert ("batch-1k" in shown.out) is not ends
     assert ("ended with exit code 2" in shown.err) is bool(ends)
+
+
+def test_the_run_of_another_process_that_still_goes_on_is_not_taken(
+    tmp_path: Path, document: dict[str, Any], capfd: pytest.CaptureFixture[str], gate: Gate
+) -> None:
+    """Its run.json so far, of another tier perhaps, was the newest: both runs were made, and no table was shown."""
+    for run, system in zip(sides({**document, "replay_of": None}), ("kafka", "pulsar"), strict=True):
+        (tmp_path / f"{system}.json").write_text(json.dumps(run))
+    other = {
+        **document,
+        "replay_of": None,
+        "run_id": "20991231T000000Z-aaaa",
+        "tier": {**document["tier"], "rounds": 9},
+    }
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    gate()
+    with alive(tmp_path / "results" / other["run_id"]):
+        assert called(command.command, f"--results={tmp_path / 'results'}") == 0
+    shown = capfd.readouterr().out
+    assert "batch-1k" in shown
+    assert other["run_id"] not in shown
 
 
 def test_what_one_system_refuses_is_measured_of_neither(
