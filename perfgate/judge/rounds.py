@@ -9,6 +9,7 @@ from perfgate.model import Comparison, Measurement, Round
 from perfgate.model.compared import SENT_LATE
 from perfgate.model.counting import counted
 from perfgate.model.flaw import Flaw
+from perfgate.model.metrics import PART
 
 MOST_LATE_MS = 20.0
 """What lateness explains of a latency that is judged with it: twice (ECHO of flaw.py) the largest schedule delay of
@@ -24,6 +25,15 @@ def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
 def rounds_with(rounds: Iterable[Round], metric: str) -> list[Round]:
     """The rounds in which this metric was measured as a number."""
     return [r for r in rounds if metric in r.metrics and not r.no_number(metric)]
+
+
+def had_less_beside(r: Round) -> bool:
+    """Whether a load beside the scenario's was not all made: brokers had less to do, so its own figures flatter them.
+
+    Such a round shows a loss all the same, and is no reference for another.
+    """
+    parts = [part for flaw in r.flaws if not flaw.metrics for part in flaw.explains]
+    return any(name.startswith(PART) for part in parts for name in part.metrics)
 
 
 def arms_of(comparison: Comparison) -> tuple[tuple[str, Measurement], ...]:

@@ -13,6 +13,7 @@ from perfgate.judge.claims.more_hosts import RATES, RECEIVED, SENT
 from perfgate.judge.doubts import words
 from perfgate.judge.paths import path_doubts
 from perfgate.judge.phrases import joined
+from perfgate.judge.rounds import had_less_beside
 from perfgate.judge.scatter import BETWEEN, BETWEEN_OF_LATENCIES, FEWEST_PARTS, Known, Parts
 from perfgate.judge.sequential import (
     CORRELATION,
@@ -301,7 +302,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
 def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:
     """Log ratio of candidate over baseline of two rounds, and what of it is unexplained; None if unusable."""
     name = metric.name
-    if any(name not in r.metrics or r.no_number(name) for r in (before, after)):
+    if any(name not in r.metrics or r.no_number(name) for r in (before, after)) or had_less_beside(before):
         return None
     # A rate of zero, which has no logarithm, counts as one record in the window.
     least = 1 / after.window_s if name in (SENT, RECEIVED) and after.window_s > 0 else 0.0

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from perfgate.measure.assembly import load_metrics, reading_of
+from perfgate.measure.flaw import COUNTED
 from perfgate.measure.round_topics import RoundTopics
 from perfgate.measure.validity import accounted, not_sustained
 from perfgate.model import MIB, PartFigures, Scenario
@@ -89,7 +90,7 @@ def ended(
             flaw,
             text=f"the load {load.name} beside it: {flaw.text}",
             metrics=(f"{PART}{load.name}",) if flaw.metrics else (),
-            explains=tuple(_of_load(part, load.name) for part in flaw.explains),
+            explains=tuple(_of_load(part, load.name, whole=not flaw.metrics) for part in flaw.explains),
         )
         for flaw in own
         if not (load.limited and flaw.kind == "quota")
@@ -97,10 +98,12 @@ def ended(
     return figures, metrics, flaws
 
 
-def _of_load(part: Part, name: str) -> Part:
+def _of_load(part: Part, name: str, *, whole: bool) -> Part:
     """The part of a load's flaw, on the load's own metrics and on brokers' costs, which are of all loads' records.
 
-    It explains nothing of the scenario's own metrics.
+    It explains nothing of the scenario's own metrics, also where the flaw is of the `whole` load.
     """
-    own = (metric if metric.startswith("broker_") else f"{PART}{name}.{metric}" for metric in part.metrics)
+    own = [metric if metric.startswith("broker_") else f"{PART}{name}.{metric}" for metric in part.metrics]
+    if whole and not own:
+        own = [f"{PART}{name}", *(metric for metric in COUNTED if metric.startswith("broker_"))]
     return replace(part, metrics=tuple(own))

@@ -14,7 +14,7 @@ from perfgate.judge.claims.more_hosts import host_doubts
 from perfgate.judge.doubts import words
 from perfgate.judge.phrases import KEPT_THOUGH_LATE
 from perfgate.judge.rates import at_its_cap, paired_ratios
-from perfgate.judge.rounds import flaws_by_arm, only_sent_late, rounds_with, values_of
+from perfgate.judge.rounds import flaws_by_arm, had_less_beside, only_sent_late, rounds_with, values_of
 from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
@@ -140,9 +140,11 @@ class RatioCase(Case):
             return []
         usable = rounds_with(self.over.rounds, name)
         by_index = {r.index: (r.metrics[name], self._excuse(r, over_doubts)) for r in usable}
+        flattered = {r.index for r in usable if had_less_beside(r)}
         if not self.paired and by_index:
             middle = tuple(statistics.median(values) for values in zip(*by_index.values(), strict=True))
             by_index = {r.index: (middle[0], middle[1]) for r in self.of.rounds}
+            flattered = set(by_index) if flattered else flattered
         ratios = []
         for r in rounds_with(self.of.rounds, name):
             if r.index not in by_index:
@@ -153,6 +155,9 @@ class RatioCase(Case):
             # Without its cap a side has a higher rate, and waits longer: whatever the metric's good side is.
             raised = math.inf if bounded(name, self.of) else raised
             lowered = 0.0 if bounded(name, self.over) else lowered
+            # Beside less than it was to be a side looks better than it is, by nobody knows how much.
+            too_high, too_low = (had_less_beside(r), r.index in flattered)[::sign]
+            raised, lowered = math.inf if too_low else raised, 0.0 if too_high else lowered
             ratios.append((above / below, raised, lowered))
         return ratios
 

@@ -7,15 +7,19 @@ from unittest.mock import MagicMock, Mock, patch
 
 import pytest
 
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.units import sound_units
 from perfgate.measure.beside import Beside, client_ids
 from perfgate.measure.flaw import share
-from perfgate.model import Load, Measurement, Verdict
-from perfgate.model.compared import SENT_LATE, STOOD_STILL
+from perfgate.model import METRICS, Effect, Load, Measurement, Profile, Verdict, metric_info
+from perfgate.model.compared import SATURATED, SENT_LATE, STOOD_STILL
 from perfgate.model.flaw import Flaw, Part, explained
 from perfgate.model.load import LoadResult
-from tests.harness.build import load_result, scenario, sent
+from tests.harness.build import load_result, measurement, profile, relation, scenario, sent, threshold
 from tests.harness.build.benches import Cluster, bench_of
+from tests.harness.build.comparisons import comparison
 from tests.harness.model.test_beside import beside, noisy
 
 SOUND: Mapping[str, Any] = {
@@ -27,11 +31,14 @@ SOUND: Mapping[str, Any] = {
     "pushback_in_window_s": 1.0,
     "pushback_s": 1.0,
 }
+RATIO = {"fast": 0.5, "slow": 1.0}
 OWN = Load(kind="capped", rate=5_000.0)
 SAMPLER = Mock(metrics=Mock(return_value={}), gives=(), unavailable="", why_missing="")
 
 
-def judged(result: LoadResult, after: list[int], *, limited: bool = False) -> tuple[Measurement, str, Verdict]:
+def judged(
+    result: LoadResult, after: list[int], *, limited: bool = False, limits: Profile | None = None
+) -> tuple[Measurement, str, Verdict]:
     """A round of a sound load beside which another one came to `result`."""
     two = replace(beside(noisy(quota_mib_per_s=float(limited))), load=OWN)
     cluster = Cluster()
@@ -42,7 +49,7 @@ def judged(result: LoadResult, after: list[int], *, limited: bool = False) -> tu
     load = Beside(name="noisy", scenario=two.parts[0], topic="t", before=[0] * 8, limited=limited)
     found = bench.finished(two, 1, whole, [0], [1000], [-1], SAMPLER, beside=[(load, after)]).round
     series = Measurement(scenario=two, rounds=(found, found), rtt_ms={})
-    outcome = judge_scenario(series, None)
+    outcome = judge_scenario(series, limits)
     return series, " ".join(outcome.reasons), outcome.verdict
 
 
@@ -105,6 +112,70 @@ def test_a_neighbour_that_stood_still_explains_what_a_record_cost_the_brokers() 
     assert explained(doubts, "broker_cpu_us_per_record") == (1.6, 0.0)
     assert explained(doubts, "part.noisy.records_per_s") == (1.6, 0.0)
     assert explained(doubts, "records_per_s") == (1.0, 0.0)
+
+
+UNMADE = Flaw("it was not made", kind=SATURATED, whose="load", again=True)
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict"),
+    [
+        ("records_per_s", Verdict.REGRESSED),
+        ("part.noisy.records_per_s", Verdict.INVALID),
+        ("broker_cpu_us_per_record", Verdict.INVALID),
+    ],
+)
+def test_one_that_was_not_made_excuses_no_loss_of_the_scenarios_own(metric: str, verdict: Verdict) -> None:
+    """Brokers that had less to do were slow all the same: what was red became INVALID."""
+    info = metric_info(metric)
+    assert info is not None
+    own = replace(threshold("records_per_s", 100_000.0 if info.better == "higher" else 1.0), metric=info)
+    with spoilt_beside(UNMADE), patch.object(SAMPLER, "metrics", return_value={"broker_cpu_us_per_record": 50.0}):
+        series, reasons, found = judged(load_result(sent=sent(**SOUND)), [100] * 8, limits=profile(own))
+    assert series.rounds[0].invalid
+    assert found is verdict
+    assert "the load noisy beside it: it was not made" in reasons
+
+
+def without_neighbour(measured: Measurement) -> Measurement:
+    """The measurement, with a neighbour that was not made in any round."""
+    with spoilt_beside(UNMADE):
+        series, _, _ = judged(load_result(sent=sent(**SOUND)), [100] * 8)
+    return replace(measured, rounds=tuple(replace(r, flaws=series.rounds[0].flaws) for r in measured.rounds))
+
+
+@pytest.mark.parametrize(("flattered", "loss"), [("baseline", False), ("candidate", True)])
+def test_a_side_that_had_no_neighbour_is_no_reference(flattered: str, loss: bool) -> None:
+    """It is better than it would be: the other seems to be slower, and itself no slower than it is."""
+    slower = comparison(0.5)
+    spoilt = replace(slower, **{flattered: without_neighbour(getattr(slower, flattered))})
+    assert bool(sound_units(spoilt, METRICS["records_per_s"])) is loss
+    assert judge_comparison(spoilt).effect is (Effect.SLOWER if loss else Effect.INVALID)
+
+
+@pytest.mark.parametrize(
+    ("metric", "at_least", "at_most", "of", "over"),
+    [
+        # The ratio of fast over slow is 0.5, as measured: where it is too low, or too high, for the bound.
+        ("records_per_s", 0.8, 100.0, True, False),
+        ("records_per_s", 0.1, 0.3, False, True),
+        ("latency_ms.p99", 0.8, 100.0, False, True),
+        ("latency_ms.p99", 0.1, 0.3, True, False),
+    ],
+)
+def test_a_relation_is_broken_by_a_flattered_side_only_where_it_would_be_anyway(
+    metric: str, at_least: float, at_most: float, of: bool, over: bool
+) -> None:
+    """`of`, `over`: whether the relation is broken although the side above, or below, had no neighbour."""
+    sides = {name: measurement([factor * rate for rate in (99, 100, 101, 100)], name) for name, factor in RATIO.items()}
+    for name, factor in RATIO.items():
+        rounds = tuple(replace(r, metrics={**r.metrics, "latency_ms.p99": factor * 4.0}) for r in sides[name].rounds)
+        sides[name] = replace(sides[name], rounds=rounds)
+    held = relation(at_least, metric, at_most)
+    assert judge_relation(held, sides).verdict is Verdict.REGRESSED
+    for name, broken in (("fast", of), ("slow", over)):
+        verdict = judge_relation(held, {**sides, name: without_neighbour(sides[name])}).verdict
+        assert verdict is (Verdict.REGRESSED if broken else Verdict.INVALID)
 
 
 def test_a_quota_that_was_asked_for_is_no_flaw() -> None:
