@@ -332,12 +332,15 @@ class Generators:
         return SendsFailedError(reason, attempted=attempted, failed=failed, code=message["code"], process=name)
 
     def _add_up(self) -> None:
-        """Add up the latest reports of the leading processes, once each has reported."""
-        latest = {process.name: self._last.get(process.name) for process in self._named(self._leading)}
-        known = [last for last in latest.values() if last is not None]
+        """Add up the latest reports of the leading processes, once each has reported.
+
+        What a process did that was killed since stays done.
+        """
+        leading = [process for process in self._processes if of_group(process.name, self._leading)]
+        known = [self._last[process.name] for process in leading if process.name in self._last]
         others = [name for name in self._last if f"-{PRODUCE}-" in name and not of_group(name, self._leading)]
         beside = [self._last[name] for name in others]
-        if len(known) == len(latest):
+        if known and all(process.killed or process.name in self._last for process in leading):
             self._history.append(
                 Progress(
                     at=max(last.at for last in known),
