@@ -6,7 +6,7 @@ from perfgate.model.faults import FaultKind, Scene
 
 def _act(scene: Scene) -> None:
     broker = scene.one_of(scene.holders[::-1])
-    scene.faults.do("kill", broker)
+    scene.do("kill", broker, noted=False)
     scene.hold()
     scene.gone(broker)
     scene.bring_back(broker)

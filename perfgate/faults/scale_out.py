@@ -6,7 +6,7 @@ from perfgate.model.faults import FaultKind, Scene
 
 def _act(scene: Scene) -> None:
     newcomer = scene.scenario.cluster.brokers
-    scene.faults.do("kill", newcomer)
+    scene.do("kill", newcomer, noted=False)
     scene.hold()
     scene.gone(newcomer)
     scene.do("start", newcomer, "node")

@@ -19,9 +19,9 @@ def _act(scene: Scene) -> None:
     scene.mark(f"slow broker {broker} down")
     until = time.monotonic() + scene.scenario.fault.hold_s
     while time.monotonic() < until:
-        scene.faults.do("pause", broker)
+        scene.do("pause", broker, noted=False)
         scene.hold(STILL_S)
-        scene.faults.do("resume", broker)
+        scene.do("resume", broker, noted=False)
         scene.hold(GOING_S)
     scene.mark(f"broker {broker} as before")
     scene.until(lambda state: state.full, "all replicas are in sync")

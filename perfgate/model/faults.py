@@ -180,9 +180,12 @@ class Scene:
         """Note that something is done now."""
         self.marks.append((time.monotonic(), words))
 
-    def do(self, action: Action, node: int, called: str = "broker") -> None:
-        self.mark(f"{WORDS.get(action, action)} {called} {node}")
-        self.faults.do(action, node)
+    def do(self, action: Action, node: int, called: str = "broker", *, noted: bool = True) -> None:
+        """Do this to a node, with the load and the cluster's health watched for as long as that takes."""
+        words = f"{WORDS.get(action, action)} {called} {node}"
+        if noted:
+            self.mark(words)
+        self.faults.do(action, node, lambda: self.load.follow_until(time.monotonic() + LOOK_EVERY_S, words))
 
     def leader(self) -> int:
         """Return the broker that leads the first partition whose leader may be taken away."""

@@ -84,8 +84,8 @@ class Faults(Protocol):
     def allowed(self) -> Collection[int]:
         """The brokers that may be taken away; empty: all."""
 
-    def do(self, action: Action, node: int) -> None:
-        """Do this to a node, without waiting for its effect."""
+    def do(self, action: Action, node: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Do this to a node, without waiting for its effect; `meanwhile` is called again and again if it takes time."""
 
     def session_s(self) -> float | None:
         """Return the time that a broker may be silent, in s, by real brokers' report; 0: unknown; None: as declared."""

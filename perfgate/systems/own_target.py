@@ -232,8 +232,8 @@ class NodeFaults:
         self.absent: set[int] = set()
         """Nodes that are meant to have ended."""
 
-    def do(self, action: Action, node: int) -> None:
-        """Act on a node, and go on; a node that is to end is expected to be absent until it is started again."""
+    def do(self, action: Action, node: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Act on a node at once, and go on; one that is to end is expected to be absent until it is started again."""
         if action in ("kill", "stop"):
             self.absent.add(node)
         self._actions[action](node)

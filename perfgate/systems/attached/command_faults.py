@@ -72,8 +72,11 @@ class FaultCommands:
     lines: Mapping[str, str]
     timeout_s: float
 
-    def run(self, name: str, broker: int, address: str) -> None:
-        """Run a command for the broker at `address` (host:port). Raises TargetError with its last words."""
+    def run(self, name: str, broker: int, address: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Run a command for the broker at `address` (host:port). Raises TargetError with its last words.
+
+        What `meanwhile` raises ends it.
+        """
         if name not in self.lines:
             raise TargetError(f"the target file states no [faults] {name}, which broker {broker} at {address} needs")
         host, _, port = address.rpartition(":")
@@ -85,7 +88,7 @@ class FaultCommands:
         command = self.lines[name].format(host=host, port=port, broker=broker)
         try:
             # The file's own command line, as its owner would type it.
-            code, output = run_in_session(["/bin/sh", "-c", command], self.timeout_s)
+            code, output = run_in_session(["/bin/sh", "-c", command], self.timeout_s, meanwhile=meanwhile)
         except subprocess.TimeoutExpired:
             message = f"[faults] {name} for broker {broker} did not end within {self.timeout_s:g} s: {command}"
             raise TargetError(redacted(message)) from None
@@ -182,11 +185,11 @@ class CommandFaults:
     def away(self) -> frozenset[int]:
         return frozenset(self._away)
 
-    def do(self, action: Action, node: int) -> None:
+    def do(self, action: Action, node: int, meanwhile: Callable[[], None] = lambda: None) -> None:
         if action in BACK:
-            self._take(action, node)
+            self._take(action, node, meanwhile)
         else:
-            self._commands.run(action, node, self._brokers[node])
+            self._commands.run(action, node, self._brokers[node], meanwhile)
             self._taken.add(node)  # that it had gone was seen
             self._returning[node] = self._away.pop(node, action)
 
@@ -221,25 +224,25 @@ class CommandFaults:
         with suppress(TargetError):  # a full disk keeps no other broker down
             self._journal.gives_back(broker)
 
-    def _take(self, name: Action, broker: int) -> None:
+    def _take(self, name: Action, broker: int, meanwhile: Callable[[], None]) -> None:
         if self.allowed and broker not in self.allowed:
             raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self.allowed))}")
         if len(self._away) >= self._at_a_time:
             away = ", ".join(map(str, self._away))
             raise TargetError(f"broker {broker} is not taken away: {away} is, and [faults] two-down is not true")
         if not self._away:  # the second of two is taken from a cluster that the first has left unwell
-            self._wait_until_well(broker)
+            self._wait_until_well(broker, meanwhile)
         self._returning.pop(broker, None)
         self._taken.discard(broker)
         self._journal.takes(broker, self._brokers[broker], BACK[name])
         self._away[broker] = BACK[name]
-        self._commands.run(name, broker, self._brokers[broker])
+        self._commands.run(name, broker, self._brokers[broker], meanwhile)
         if name != "stop":  # a broker that was asked to end may take its time, whatever its command waits for
             self._taken.add(broker)
             with suppress(TargetError):  # a full disk: it is watched for longer, should this run be killed
                 self._journal.has_taken(broker)
 
-    def _wait_until_well(self, broker: int) -> None:
+    def _wait_until_well(self, broker: int, meanwhile: Callable[[], None]) -> None:
         """Wait for other topics too: the effect of a fault on them must be over before the next."""
 
         def well() -> None:
@@ -247,4 +250,5 @@ class CommandFaults:
                 raise NotYet(reason)
 
         failure = f"broker {broker} is not taken away: the cluster was not well"
-        poll_until(failure, well, within_s=WELL_WITHIN_S, every_s=LOOK_EVERY_S, not_yet=(NotYet, TargetError))
+        not_yet = (NotYet, TargetError)
+        poll_until(failure, well, within_s=WELL_WITHIN_S, every_s=LOOK_EVERY_S, not_yet=not_yet, check=meanwhile)

@@ -1,17 +1,21 @@
 """Brokers that the actions of faults choose, with a stand-in for the cluster."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from perfgate.model import Fault, FaultScenario
+from perfgate.model import FAULTS, Fault, FaultScenario
 from perfgate.model.faults import Scene
 from perfgate.model.target import State
 from tests.harness.build import scenario
 
+DONE = {
+    *("kill broker", "stop broker", "pause broker", "cut off broker"),
+    *("start node", "resume broker", "mend the links of broker"),
+}
 REPLICAS = ((3, 1, 2), (1, 2, 3), (2, 3, 1))
 
 
@@ -19,11 +23,13 @@ class Brokers:
     """Three brokers, the faults that are done to them, and what they say: whoever leads, as at first."""
 
     def __init__(self, allowed: Collection[int]) -> None:
-        self.allowed, self.taken = allowed, list[int]()
+        self.allowed, self.taken, self.done = allowed, list[int](), 0
         self.last = State(at=0.0, leaders=(3, 1, 2), in_sync=REPLICAS, replicas=REPLICAS, brokers=(1, 2, 3))
         self.states = [self.last]
 
-    def do(self, action: str, node: int) -> None:
+    def do(self, action: str, node: int, meanwhile: Callable[[], None]) -> None:
+        meanwhile()
+        self.done += 1
         there = set(self.last.brokers)
         if action in ("start", "resume", "heal"):
             there.add(node)
@@ -53,6 +59,20 @@ def test_a_broker_is_taken_that_may_be(kind: str, allowed: Collection[int], take
     row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
     row.fault.about.act(Scene(row, brokers, Mock(), brokers))
     assert brokers.taken == taken
+
+
+def test_the_load_is_followed_while_anything_is_done_to_real_brokers() -> None:
+    """Its limits, and the health of the other brokers, were looked at again once a command of minutes had ended."""
+    for kind, about in FAULTS.items():
+        if not about.commands:
+            continue
+        brokers: Any = Brokers(())
+        load = Mock()
+        row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
+        row.fault.about.act(Scene(row, brokers, load, brokers))
+        phases = [call.args[1] for call in load.follow_until.call_args_list]
+        followed = [phase for phase in phases if phase.rpartition(" ")[0] in DONE]
+        assert len(followed) == brokers.done > 0, kind
 
 
 PULSAR = tuple((11, 12, 13) for _ in range(3))

@@ -90,7 +90,7 @@ class Cluster:
     def check(self) -> None:
         pass
 
-    def do(self, action: str, node: int) -> None:
+    def do(self, action: str, node: int, _meanwhile: object) -> None:
         assert node == 1
         if action == "pause":
             self.pauses.append([self.clock.now, np.inf])

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import LimitReachedError, TargetError
 from perfgate.model.secret import MASK, Secret
 from perfgate.model.target import Action
 from perfgate.systems.attached.command_faults import CommandFaults, FaultCommands, FaultJournal, lacking
@@ -127,6 +127,35 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"did not end within 0\.5 s"):
         faults(0.5, kill="sleep 60; true").do("kill", 1)
     assert time.monotonic() - begin < 30
+
+
+def test_a_command_that_goes_on_is_ended_by_a_limit_of_the_run_and_undone(tmp_path: Path) -> None:
+    """A command of two minutes on a production cluster went unwatched: its limits held once it had ended."""
+    asked, done = 0, tmp_path / "done"
+
+    def limited() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise LimitReachedError("too many bytes")
+
+    made = faults(60.0, kill=f"echo begun >> {done}; sleep 60; echo ended >> {done}", start=f"echo start >> {done}")
+    with pytest.raises(LimitReachedError, match="too many bytes"):
+        made.do("kill", 1, limited)
+    assert made.away == {1}
+    made.restore()
+    assert done.read_text().split()[-1] == "start"
+    assert "ended" not in done.read_text()
+    assert not made.away
+
+
+def test_the_load_is_watched_while_a_cluster_is_waited_for_that_is_not_well() -> None:
+    sick = CommandFaults(
+        FaultCommands({"kill": "true"}, 5.0), BROKERS, Noted(), seen=Coming(), unwell=lambda: "1 partition is offline"
+    )
+    with pytest.raises(LimitReachedError, match="it is late"):
+        sick.do("kill", 1, Mock(side_effect=[None, LimitReachedError("it is late")]))
+    assert not sick.away
 
 
 @pytest.mark.parametrize(
