@@ -16,4 +16,12 @@ def _receiving(scenario: FaultScenario) -> Expectation:
     return Expectation(0.0, session + FIND_S, why)
 
 
-FAULT = FaultKind(name="consumer-kill", act=_act, sending=unmoved, receiving=_receiving, commands=(), brokers_down=0)
+FAULT = FaultKind(
+    name="consumer-kill",
+    act=_act,
+    sending=unmoved,
+    receiving=_receiving,
+    commands=(),
+    brokers_down=0,
+    others_read=("group", "share", "shared", "failover", "key-shared"),
+)

@@ -29,5 +29,6 @@ FAULT = FaultKind(
     commands=(),
     brokers_down=0,
     redelivers=True,
+    others_read=("share",),
     meanwhile="with a slow consumer",
 )

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
-from perfgate.model.declared import Scenario, Tier
+from perfgate.model.declared import Membership, Scenario, Tier
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
 from perfgate.model.flaw import Doubt, Whose
 from perfgate.model.load import JournaledLoad
@@ -129,6 +129,8 @@ class FaultKind:
     tiered: bool = False
     prepared: bool = False
     elects_controller: bool = False
+    others_read: tuple[Membership, ...] = ()
+    """Memberships of which a group can be whose other members read what one of them does not."""
     joins: Callable[[int], Sequence[int]] | None = None
     """Members of the first group come and go. Given how many there are at first: the place that each one takes which
     joins later, from 0 on; a static member is known by its place. None: nothing of it changes."""
@@ -312,7 +314,20 @@ class FaultScenario(Scenario):
             return "a round with a fault watches one topic; the scenario has several"
         if self.beside:
             return "a round with a fault follows one load; the scenario has others beside it"
-        return self._cannot_rebalance() or self._cannot_be_cold()
+        return self._cannot_spare() or self._cannot_rebalance() or self._cannot_be_cold()
+
+    def _cannot_spare(self) -> str:
+        """Why no client of it can be done without, though the fault is about those that are left."""
+        about, consumers = self.fault.about, self.consumers
+        if about.ends_load and self.producers < 2:
+            return f"{about.name} kills a producer while others send: it needs 2 producers.processes or more"
+        members = consumers.processes if consumers and consumers.membership in about.others_read else 0
+        if about.others_read and members < FEWEST_MEMBERS:
+            return (
+                f"{about.name} is about what the other members of a group read: it needs consumers.membership="
+                f"{', '.join(about.others_read)}, and {FEWEST_MEMBERS} consumers.processes or more"
+            )
+        return ""
 
     def _cannot_rebalance(self) -> str:
         """Why members of its group cannot come and go; empty where they can, or need not."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from perfgate import faults
 from perfgate.catalogue import pulsar
 from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.judge.faults.expectation import expected_outage, expected_receiving
-from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
+from perfgate.model import FAULTS, Consumers, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import BACK
 from tests.harness.build import scenario
@@ -34,6 +35,28 @@ def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
     for expected in (outage, expected_receiving(row, outage)):
         assert 0 <= expected.low_s <= expected.high_s
         assert expected.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("client-crash", {"producers": 2}, ""),
+        ("client-crash", {"producers": 1}, "it needs 2 producers.processes or more"),
+        ("consumer-kill", {"consumers": Consumers(membership="group", processes=2)}, ""),
+        ("consumer-kill", {"consumers": Consumers(membership="share", processes=2)}, ""),
+        ("consumer-kill", {"consumers": Consumers(membership="group")}, "and 2 consumers.processes or more"),
+        ("consumer-kill", {"consumers": Consumers(membership="assigned", processes=2)}, "membership=group, share,"),
+        ("consumer-kill", {}, "membership=group, share,"),
+        ("consumer-slow", {"consumers": Consumers(membership="share", processes=2)}, ""),
+        ("consumer-slow", {"consumers": Consumers(membership="share")}, "and 2 consumers.processes or more"),
+        ("consumer-slow", {"consumers": Consumers(membership="group", processes=2)}, "consumers.membership=share, and"),
+    ],
+)
+def test_a_client_is_taken_away_only_where_others_can_go_on(kind: str, changes: dict[str, Any], words: str) -> None:
+    """`--set consumers.processes=1` made healthy brokers red: nobody was left to take the partitions over."""
+    row = replace(FaultScenario.of(scenario(), Fault(kind=kind)), **changes)
+    assert words in row.unfit_for_fault
+    assert bool(row.unfit_for_fault) is bool(words)
 
 
 def test_an_unknown_kind_is_an_error() -> None:
