@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -22,7 +22,6 @@ from perfgate.measure.parts import (
     too_short,
     unhealthy_ends,
 )
-from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
 from perfgate.measure.sides import (
     OF_A_RATE,
@@ -280,28 +279,23 @@ class Comparing:
         for compared in comparisons:
             self._lengthened(compared, share)
 
-        def turns() -> Iterator[list[Compared]]:
-            while undecided:
-                yield self._random.sample(undecided, len(undecided))
-
-        def unit(compared: Compared) -> bool:
-            begin = time.monotonic()
-            if begin + compared.unit_s > deadline:
-                return False
-            order = next_order(compared.orders, self._random, compared.orders_of_a_part)
-            order = measure_part(compared, benches, switch, deadline - begin, order)
-            compared.seconds += time.monotonic() - begin
-            if not order:
-                return False
-            compared.orders.append(order)
-            if not self._lengthened(compared, share):
+        while undecided:
+            for compared in self._random.sample(undecided, len(undecided)):
+                begin = time.monotonic()
+                if begin + compared.unit_s > deadline:
+                    return
+                order = next_order(compared.orders, self._random, compared.orders_of_a_part)
+                order = measure_part(compared, benches, switch, deadline - begin, order)
+                compared.seconds += time.monotonic() - begin
+                if not order:
+                    return
+                compared.orders.append(order)
+                if self._lengthened(compared, share):
+                    continue
                 compared.planned = compared.planned or self._planned(share, compared.part_s, compared)
                 freed = (deadline - time.monotonic()) / len(undecided) if len(undecided) < len(comparisons) else 0.0
                 if self._decided(compared, int(freed / compared.part_s)):
                     undecided.remove(compared)
-            return True
-
-        run(turns(), unit)
 
     # --- each side on a cluster that exists
 
@@ -365,20 +359,13 @@ class Comparing:
                 compared.may_warm = WARMING_PARTS
                 self._lengthened(compared, deadline - time.monotonic())
 
-            def turns() -> Iterator[list[Compared]]:
-                while left := [compared for compared in comparisons if len(orders[compared.name]) < compared.parts]:
-                    yield self._random.sample(left, len(left))
-
-            def part(compared: Compared) -> bool:
-                order = next_order(orders[compared.name], self._random)
-                orders[compared.name].append(
-                    measure_part(compared, benches, Switch(), deadline - time.monotonic(), order)
-                )
-                if self._lengthened(compared, deadline - time.monotonic()):
-                    orders[compared.name].clear()
-                return True
-
-            run(turns(), part)
+            while left := [compared for compared in comparisons if len(orders[compared.name]) < compared.parts]:
+                for compared in self._random.sample(left, len(left)):
+                    own = orders[compared.name]
+                    order = next_order(own, self._random)
+                    own.append(measure_part(compared, benches, Switch(), deadline - time.monotonic(), order))
+                    if self._lengthened(compared, deadline - time.monotonic()):
+                        own.clear()
             for compared in comparisons:
                 compared.orders.append(" ".join(orders[compared.name]))
             for side, bench in benches.items():

@@ -14,7 +14,7 @@ from perfgate.measure.assembly import Finished, break_off_by, measurement_of
 from perfgate.measure.canary import read_canary
 from perfgate.measure.ledger import WINDOWS
 from perfgate.measure.plan import compared_with, repeats, with_extra_rounds
-from perfgate.measure.runner import measured_round, run
+from perfgate.measure.runner import measured_round
 from perfgate.measure.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
 from perfgate.model.compared import StopRule
@@ -86,7 +86,9 @@ class Rounds:
             for declared, *_ in self._series.values():
                 declared.rtt_ms = rtt_ms
             self._began = time.monotonic()
-            run(self._schedule(scenarios), self._part)
+            for sweep in self._schedule(scenarios):
+                for scenario in sweep:
+                    self._part(scenario)
             self._read_canary()
             self._bench.delete_backlogs()
             if self._cluster.own:  # the end of a broker since the last load is of this block, not of the next
@@ -158,7 +160,7 @@ class Rounds:
             self._read_canary()
             yield self._random.sample(list(scenarios), len(scenarios))
 
-    def _part(self, scenario: Scenario) -> bool:
+    def _part(self, scenario: Scenario) -> None:
         """Measure a round of every arm of the scenario, unless nothing can come of it.
 
         One host fewer comes first in every other round, so that brokers that still get faster favour neither.
@@ -166,16 +168,15 @@ class Rounds:
         index, rounds, every = self._index, self._tier.rounds, self._series[scenario.name]
         earlier = every[0].rounds
         if nothing_left(earlier, rounds) or self._stop.hopeless(scenario, [r for r in earlier if not r.invalid]):
-            return True
+            return
         if self._are_enough(scenario):
-            return True
+            return
         spent_s = time.monotonic() - self._began
         left_s = spent_s / self._finished * (self._total - self._finished) if self._finished else None
         for series in every if index % 2 else every[::-1]:
             if series.arm.hosts and any(r.invalid for each in every for r in each.rounds):
                 continue  # an invalid scenario is not measured on fewer hosts again
             self._add_round(series, left_s, f"round {index}/{max(rounds, index)}")
-        return True
 
     def _are_enough(self, scenario: Scenario) -> bool:
         """Whether more rounds of the scenario would change nothing; those on one host fewer are all needed."""

@@ -1,27 +1,13 @@
-"""The measuring loop: measures the parts of a schedule in its order, for the gate and for comparisons."""
+"""The measuring loop: a round, again while it has to be, for the gate and for comparisons."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 from perfgate.measure.assembly import Finished
 from perfgate.measure.bench import Bench
 from perfgate.model.measured import Arm
-
-Part = TypeVar("Part")
-
-
-def run(schedule: Iterable[Sequence[Part]], measure: Callable[[Part], bool]) -> None:
-    """Measure the parts of a schedule, sweep by sweep; a part returns whether there is time for another.
-
-    A schedule is asked for its next sweep when the last is measured, so that it may end there.
-    """
-    for sweep in schedule:
-        for part in sweep:
-            if not measure(part):
-                return
 
 
 def measured_round(

@@ -1,7 +1,6 @@
-"""The measuring loop: what it asks a schedule for, what it measures again, and that there is no other."""
+"""The measuring loop: what it measures again, and that there is no other."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,34 +8,12 @@ from typing import Any
 import pytest
 
 from perfgate.measure.assembly import Finished
-from perfgate.measure.runner import measured_round, run
+from perfgate.measure.runner import measured_round
 from perfgate.model.measured import Arm
 from tests.harness.build import one_round, scenario
 from tests.harness.build.clock import Clock
 
 MEASURE = Path(__file__).parents[3] / "perfgate" / "measure"
-
-
-def test_a_schedule_may_end_by_what_was_measured() -> None:
-    left, done = [3, 1], list[str]()
-
-    def sweeps() -> Iterator[list[int]]:
-        while any(left):
-            yield [n for n, parts in enumerate(left) if parts]
-
-    def measure(which: int) -> bool:
-        left[which] -= 1
-        done.append("ab"[which])
-        return True
-
-    run(sweeps(), measure)
-    assert "".join(done) == "abaa"
-
-
-def test_nothing_is_measured_after_the_time_is_over() -> None:
-    done: list[str] = []
-    run(["ab", "cd"], lambda part: done.append(part) or part != "c")  # type: ignore[func-returns-value]  # it is None
-    assert done == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("flawed", "tries", "expected"), [(0, 5, 1), (2, 5, 3), (9, 2, 3)])
@@ -67,9 +44,5 @@ def test_there_is_one_measuring_loop() -> None:
     """Gate, comparison and one host fewer had a loop each."""
     calls = {path.name: path.read_text() for path in MEASURE.glob("*.py")}
     assert {name for name, text in calls.items() if re.search(r"bench\w*(\[\w+\])?\.round\(", text)} == {"runner.py"}
-    assert {name for name, text in calls.items() if re.search(r"(?<![.\w])(run|measured_round)\(", text)} == {
-        "runner.py",
-        "rounds.py",
-        "parts.py",
-        "comparing.py",
-    }
+    loops = {name for name, text in calls.items() if re.search(r"(?<![.\w])measured_round\(", text)}
+    assert loops == {"runner.py", "rounds.py", "parts.py"}
