@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from perfgate.measure.assembly import (
@@ -47,7 +48,7 @@ from perfgate.model.metrics import HOTTEST, SLOWEST_TOPIC
 from perfgate.model.target import Cluster
 
 LINK_SHARE = 0.5
-"""An emulated link that adds less than this share of what was asked for is not the link that was declared."""
+"""An emulated link that adds less than this share of what was asked for is not as declared."""
 WARM_SLICE_S = 1.5
 WARM_TOPICS = 10
 """Brokers compile the same code for more, and each slice makes its topics anew."""
@@ -68,7 +69,7 @@ class Means:
     """Makes the sampler of a cluster's broker usage in a round."""
     say: Say
     histories: Path
-    """Folder in which rounds with a fault leave the history of every record."""
+    """Folder of the histories of rounds with a fault."""
     ledger: Ledger = field(default_factory=Ledger)
     """Time of the run by phase."""
     shares_cores: bool = True
@@ -95,10 +96,7 @@ class Bench:
         return self._means.sampler(self._cluster)
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
-        """The round trip of a request by link, in ms, from where the driver's clients on this link run.
-
-        Raises TargetError where an emulated link is not as declared.
-        """
+        """Round trips of the driver's clients by link, in ms. Raises TargetError for a link that is not as declared."""
         links = list(dict.fromkeys([SAME_ZONE, *(scenario.link for scenario in scenarios)]))
         rtt = {link.name: self._rtt_ms(link) for link in links}
         for link in links:
@@ -123,8 +121,7 @@ class Bench:
     def warm_up(self, scenarios: Sequence[Scenario]) -> dict[str, list[dict[str, float | None]]]:
         """Load a new cluster until every scenario is warm, or up to the tier's bound in proportion to this machine.
 
-        The suite's own brokers are loaded harder than a paced scenario does: at its rate they would compile for
-        minutes. Returns each scenario's slices, for run.json.
+        Returns each scenario's slices, for run.json.
         """
         own = self._cluster.own
         scenarios = [_warming(scenario, own=own) for scenario in scenarios if not scenario.refusal]
@@ -165,7 +162,7 @@ class Bench:
         )
 
     def brokers_cpu_s(self) -> float:
-        """CPU in s that the suite's own brokers have used so far; 0.0 where it cannot be read."""
+        """CPU in s of the suite's own brokers so far; 0.0 where it cannot be read."""
         sampler = self.new_sampler()
         if not (self._cluster.own and sampler.read):
             return 0.0
@@ -194,8 +191,8 @@ class Bench:
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
         if scenario.refusal:
-            own = self._cluster.dedicated
-            return Finished(round=refusal_round(self.topics, scenario, index, own_brokers=own), repeatable=False)
+            refused = refusal_round(self.topics, scenario, index, own_brokers=self.dedicated)
+            return Finished(round=refused, repeatable=False)
         if scenario.load.searches:
             return self._ramp_round(scenario, index, left, doing)
         sampler = self.new_sampler()
@@ -226,34 +223,22 @@ class Bench:
                 leaders = self.topics.leaders(topic, result, scenario.topic.count)
         except SendsFailedError as error:
             self.watch.hold_outcome(scenario, error)
-            failed = sends_failed(index, error, own_brokers=self._cluster.dedicated)
-            return Finished(round=failed, repeatable=False)
+            return Finished(round=sends_failed(index, error, own_brokers=self.dedicated), repeatable=False)
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
-        done = self.finished(
-            scenario,
-            index,
-            result,
-            before,
-            after,
-            [-1],
-            sampler,
-            leaders=leaders,
-            beside=[*zip(beside, afters, strict=True)],
-        )
+        others_ends = [*zip(beside, afters, strict=True)]
+        done = self.finished(scenario, index, result, before, after, [-1], sampler, leaders=leaders, beside=others_ends)
         whole = with_shape(replace(done.round, broker_cpu_over_time=sampler.over_time()), scenario.load, result)
         if scenario.load.shape:
             done = replace(done, repeatable=bool(whole.flaws) and all(flaw.again for flaw in whole.flaws))
         return replace(done, round=whole)
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
-        done = ramp_round(
-            lambda paced, step: self.round(paced, index, left, f"{doing}, {step}"),
-            scenario,
-            index,
-            known := self._knees.get(scenario.name, UNKNOWN),
-            own_brokers=self._cluster.dedicated,
-        )
+        def measure(paced: Scenario, step: str) -> Finished:
+            return self.round(paced, index, left, f"{doing}, {step}")
+
+        known = self._knees.get(scenario.name, UNKNOWN)
+        done = ramp_round(measure, scenario, index, known, own_brokers=self.dedicated)
         self._knees[scenario.name] = known_after(done.round, known)
         return done
 
@@ -302,12 +287,15 @@ class Bench:
     ) -> Finished:
         """The round of a load that has ended; `beside`: loads at the same time, with their partitions' end offsets."""
         # The brokers' usage is that of all loads together.
-        done = sum(map(done_in_window, (result, *result.beside)))
-        broker_metrics = sampler.metrics(done / result.window_s, windows)
-        clients_cores = sum(load_result.cpu_cores for load_result in (result, *result.beside))
-        accounting, own = accounted(
-            scenario, result, before, after, broker_metrics, clients_cores, shares_cores=self._means.shares_cores
+        loads = (result, *result.beside)
+        broker_metrics = sampler.metrics(sum(map(done_in_window, loads)) / result.window_s, windows)
+        account = partial(
+            accounted,
+            brokers=broker_metrics,
+            clients_cores=sum(load_result.cpu_cores for load_result in loads),
+            shares_cores=self._means.shares_cores,
         )
+        accounting, own = account(scenario, result, before, after)
         flaws = (*flaws, *own)
         if scenario.keys.kind != "none":
             flaws = tuple(of_parts(flaw, [HOTTEST]) for flaw in flaws)
@@ -316,7 +304,7 @@ class Bench:
         short = not_sustained(scenario.load, result)
         by_topic = latency_by_topic(scenario.topic, result)
         parts = [
-            ended(load, load_result, ends, broker_metrics, clients_cores, shares_cores=self._means.shares_cores)
+            ended(load, load_result, *account(load.scenario, load_result, load.before, ends))
             for (load, ends), load_result in zip(beside, result.beside, strict=True)
         ]
         part_metrics = {name: value for _, metrics, _ in parts for name, value in metrics.items()}
@@ -337,7 +325,7 @@ class Bench:
                 short,
                 sampler.unavailable,
                 missing_figures(broker_metrics, sampler),
-                own_brokers=self._cluster.dedicated,
+                own_brokers=self.dedicated,
                 leaders=leaders,
                 topics=that_differ(by_topic, result.window_s),
                 beside=tuple(figures for figures, _, _ in parts),
@@ -347,7 +335,7 @@ class Bench:
         )
 
     def _limit(self, scenario: Scenario) -> None:
-        """Set the quotas of the loads beside this one, once; they end with the cluster. Raises TargetError."""
+        """Set the quotas of the loads beside this one, once for the cluster. Raises TargetError."""
         for client_id, bytes_per_s in client_ids(scenario, self._begins).items():
             if self._quotas.get(client_id) != bytes_per_s:
                 self._cluster.limit(client_id, bytes_per_s)
@@ -356,20 +344,12 @@ class Bench:
     def _spec_beside(self, spec: LoadSpec, load: Beside, together: Scenario) -> LoadSpec:
         """Specification of a load beside that of `spec`, both of the scenario `together`."""
         own = self.load_spec(load.scenario, load.topic)
+        own = replace(own, window_s=spec.window_s, warmup_max_s=spec.warmup_max_s)
         client_id = f"{self._begins}-{load.scenario.name}" if load.limited else ""
-        return replace(
-            own,
-            window_s=spec.window_s,
-            warmup_max_s=spec.warmup_max_s,
-            most_rate=self._share(own, together),
-            client_id=client_id,
-        )
+        return replace(own, most_rate=self._share(own, together), client_id=client_id)
 
     def _share(self, spec: LoadSpec, together: Scenario) -> float:
-        """The records/s that the target allows this load, one of several of the scenario `together`.
-
-        Each is allowed as many times what it offers, which all of them write, and are sent, within the target's limits.
-        """
+        """The records/s that the target allows this load: each of `together` as many times what it offers."""
         times = self._cluster.most_bytes_per_s / together.offered_bytes_per_s
         if together.read_bytes_per_s:
             times = min(times, self._cluster.most_read_bytes_per_s / together.read_bytes_per_s)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from perfgate.measure.assembly import load_metrics, reading_of
 from perfgate.measure.flaw import COUNTED
 from perfgate.measure.round_topics import RoundTopics
-from perfgate.measure.validity import accounted, not_sustained
-from perfgate.model import MIB, PartFigures, Scenario
+from perfgate.measure.validity import not_sustained
+from perfgate.model import MIB, Accounting, PartFigures, Scenario
 from perfgate.model.flaw import Flaw, Part
 from perfgate.model.load import LoadResult
 from perfgate.model.metrics import PART, PER_PART_METRICS
@@ -18,10 +18,8 @@ from perfgate.model.metrics import PART, PER_PART_METRICS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """One load beside a scenario's: its name there, itself as a scenario, its topics and their end offsets before.
-
-    `limited`: whether a quota holds it back.
-    """
+    """A load beside a scenario's: its name there, itself as a scenario, its topics with their end offsets before,
+    and whether a quota holds it back."""
 
     name: str
     scenario: Scenario
@@ -39,15 +37,8 @@ def loads_beside(
         loads = []
         for part, alone in zip(scenario.beside, scenario.parts, strict=True):
             topic = stack.enter_context(topics.fresh(alone, progress))
-            loads.append(
-                Beside(
-                    name=part.name,
-                    scenario=alone,
-                    topic=topic,
-                    before=topics.ends(topic, alone),
-                    limited=bool(part.quota_mib_per_s),
-                )
-            )
+            before, limited = topics.ends(topic, alone), bool(part.quota_mib_per_s)
+            loads.append(Beside(name=part.name, scenario=alone, topic=topic, before=before, limited=limited))
         yield tuple(loads)
 
 
@@ -61,28 +52,18 @@ def client_ids(scenario: Scenario, begins: str) -> dict[str, int]:
 
 
 def ended(
-    load: Beside,
-    result: LoadResult,
-    after: Sequence[int],
-    brokers: Mapping[str, float],
-    clients_cores: float,
-    *,
-    shares_cores: bool,
+    load: Beside, result: LoadResult, accounting: Accounting, own: Sequence[Flaw]
 ) -> tuple[PartFigures, dict[str, float], tuple[Flaw, ...]]:
-    """Figures of a load that has ended, its metrics as the round has them, and its flaws.
+    """Figures of a load that has ended, its metrics as the round has them, and its `own` flaws as those of the round.
 
-    `brokers`: their metrics in the window; `clients_cores`: cores that the generators of all loads used in it. A flaw
-    of one load is a flaw of the round, since the scenario's own load then met brokers that had less to do. A flaw of
-    single metrics concerns this load's metrics alone.
+    The scenario's own load met brokers that had less to do. A flaw of single metrics concerns this load's alone.
     """
-    alone = load.scenario
-    accounting, own = accounted(alone, result, load.before, after, brokers, clients_cores, shares_cores=shares_cores)
     figures = PartFigures(
         name=load.name,
         accounting=accounting,
         reading=reading_of(result),
         latency_histogram=result.sent.latency if result.sent else "",
-        not_sustained=not_sustained(alone.load, result),
+        not_sustained=not_sustained(load.scenario.load, result),
     )
     metrics = {f"{PART}{load.name}.{name}": v for name, v in load_metrics(result).items() if name in PER_PART_METRICS}
     flaws = tuple(

@@ -116,19 +116,12 @@ class _Search:
         A step that is only too slow is measured again: a pause of the machine says nothing of the rate, and where one
         step in seven has one, a search of twenty steps would end anywhere below the knee.
         """
-        if part == "unloaded":
-            return self._meets_unloaded(rate)
-        return self._try_twice(rate, part)
-
-    def _meets_unloaded(self, rate: float) -> bool:
-        for _ in range(1 if self.unloaded else UNLOADED_STEPS):
-            if not self._try_twice(rate, "unloaded"):
+        for _ in range(UNLOADED_STEPS if part == "unloaded" and not self.unloaded else 1):
+            if not (self._try(rate, part) or (self.slow and self._try(rate, part))):
                 return False
-            self.unloaded.append(self.steps[-1].metrics[DECIDES_PACED])
+            if part == "unloaded":
+                self.unloaded.append(self.steps[-1].metrics[DECIDES_PACED])
         return True
-
-    def _try_twice(self, rate: float, part: StepPart) -> bool:
-        return self._try(rate, part) or (self.slow and self._try(rate, part))
 
     def _try(self, rate: float, part: StepPart) -> bool:
         """Measure a step; return whether it meets the service level, and note whether only its p99 does not."""

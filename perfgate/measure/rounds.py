@@ -28,17 +28,14 @@ third round either."""
 
 
 def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
-    """Whether nothing can be judged by what is left of these `rounds`.
-
-    A broken round is a result. An invalid round takes back no slowness of the others.
-    """
+    """Whether nothing more can be judged by these `rounds`: an invalid one takes back no slowness of the others."""
     invalid = [r for r in earlier if r.invalid]
     unmade = [r for r in invalid if not r.metrics]
     return any(r.broken for r in earlier) or len(unmade) >= SAME_AGAIN or len(invalid) > max(0, rounds - FEWEST_SOUND)
 
 
 class Rounds:
-    """Measures a block of scenarios on a cluster; see :mod:`perfgate.measure.runner`."""
+    """Measures a block of scenarios on a cluster."""
 
     def __init__(
         self,
@@ -50,9 +47,8 @@ class Rounds:
         canary: Sequence[CanaryReading] = (),
         again: bool = False,
     ) -> None:
-        """`run_id`: of this measurement; the confirmation run of a run has its own.
+        """`stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
 
-        `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
         `again`: this is the confirmation run, in which all rounds are measured also where fewer would do.
         """
         self._stop, self._again, self._fewer = stop, again, setup.fewer
@@ -72,9 +68,8 @@ class Rounds:
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """The measurement of every scenario; a failure is a reason in its rounds, never an exception.
 
-        A scenario is measured no further once its brokers were broken, or too few rounds are left that may count. Once
-        the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
-        bounds, and are not judged.
+        Nothing is measured once the target is unhealthy. Rounds of brokers that were still warming up are followed by
+        others, within bounds, and are not judged.
         """
         self._series = {
             scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._fewer(scenario)) if arm]
@@ -106,10 +101,7 @@ class Rounds:
         }
 
     def _cause(self, error: TargetError) -> TargetError:
-        """The end of a broker, if any has ended, since requests to it failed for that.
-
-        So it did for what lies between: a proxy that has ended is no failure of brokers.
-        """
+        """The end of a broker, or of a proxy before it, if any has ended: requests failed for that."""
         try:
             self._cluster.check()
         except BrokersFailedError as ended:
@@ -194,9 +186,9 @@ class Rounds:
         return True
 
     def _add_round(self, series: Series, left_s: float | None, doing: str) -> None:
-        """Add a round of an arm; a round that the generator alone made flawed is measured again.
+        """Add a round of an arm; one that the generator alone made flawed is measured again.
 
-        As often for a scenario as :func:`repeats` says, and as often again where only some metrics were concerned.
+        As often as :func:`repeats` says, and as often again where only some metrics were concerned.
         """
         hosts, most = series.arm.hosts, repeats(self._tier)
         if hosts:

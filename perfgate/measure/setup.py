@@ -94,7 +94,7 @@ class Setup(Means):
         *,
         candidate: bool = False,
     ) -> Bench:
-        """The same, warmed up with these scenarios and noted (see `begun`) with that. Raises TargetError."""
+        """The same, warmed up with these scenarios and noted (see `begun`). Raises TargetError."""
         facts = self.begun(cluster, scenarios, candidate=candidate)
         bench = self.bench(cluster, run_id, warmup_factor)
         facts["warm_up"] = bench.warm_up(scenarios)
