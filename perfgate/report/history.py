@@ -6,15 +6,18 @@ to 7 % have a false change point. history_page.py draws all of the history.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import statistics
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -35,6 +38,8 @@ FEWEST_RUNS = 10
 FORMER_RUNS = 10
 """Former runs that are drawn with a run's own rounds."""
 LEAST_MOVE = 0.03
+ONE_WRITE = 1 << 20
+"""Bytes up to which a line is written at once, which keeps lines whole where there are no locks."""
 MAX_P_VALUE = 0.001
 
 
@@ -81,12 +86,26 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open the history to read and append while no other process does; one that was replaced meanwhile anew."""
+    while True:
+        with path.open("ab+", buffering=ONE_WRITE) as lines:
+            with suppress(OSError):  # the file system has no locks
+                fcntl.flock(lines, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(lines.fileno()), path.stat()):
+                lines.seek(0)
+                yield lines
+                return
+
+
 def append(path: Path, document: Mapping[str, Any]) -> None:
-    """Add a run to the history: a line in a single write, so that runs that share the file do not mix."""
+    """Add a run to the history, a line, so that those of runs that share the file do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    cut_off = path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
-    with path.open("a") as lines:
-        lines.write("\n" * cut_off + json.dumps(entry_of(document), allow_nan=False) + "\n")
+    line = json.dumps(entry_of(document), allow_nan=False) + "\n"
+    with _locked(path) as lines:
+        cut_off = lines.read()[-1:] not in (b"\n", b"")
+        lines.write(("\n" * cut_off + line).encode())
 
 
 def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, Any]]:
@@ -236,11 +255,12 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
 
 def prune(path: Path, before: date) -> int:
     """Remove the runs that started before this day; return how many. Lines that cannot be read stay."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if not _started_before(line, before)]
-    part = path.with_suffix(".part")
-    part.write_bytes(b"".join(kept))
-    part.replace(path)
+    with _locked(path) as history:
+        lines = history.read().splitlines(keepends=True)
+        kept = [line for line in lines if not _started_before(line, before)]
+        part = path.with_suffix(".part")
+        part.write_bytes(b"".join(kept))
+        part.replace(path)
     return len(lines) - len(kept)
 
 

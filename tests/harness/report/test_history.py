@@ -1,10 +1,12 @@
 """The history of runs: a line each, drift as a note, pruning when asked; and thresholds made from recorded runs."""
 
+import fcntl
 import json
 import sys
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,43 @@ def test_pruning_leaves_what_is_not_older_even_where_nobody_reads_it(tmp_path: P
     assert path.read_text().splitlines() == kept
     history.append(path, night(document, 9, 1.0))
     assert len(history.load(path)) == 2, "it does not continue the line that was cut off"
+
+
+def test_a_run_that_ends_while_the_history_is_pruned_stays_in_it(
+    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line went into the file that was about to be replaced."""
+    path = tmp_path / "history.jsonl"
+    for number in (1, 2):
+        history.append(path, night(document, number, 1.0))
+    other = Thread(target=history.append, args=(path, night(document, 3, 1.0)))
+    replace = Path.replace
+
+    def late(part: Path, target: Path) -> Path:
+        other.start()
+        other.join(0.2)
+        return replace(part, target)
+
+    monkeypatch.setattr(Path, "replace", late)
+    assert history.prune(path, date(2026, 1, 2)) == 1
+    other.join()
+    assert [entry["run_id"][:8] for entry in history.load(path)] == ["20260102", "20260103"]
+
+
+def test_a_run_waits_until_another_has_written_its_line(tmp_path: Path, document: dict[str, Any]) -> None:
+    """A line of more than 8 KiB was written in parts, with those of other runs between them."""
+    path = tmp_path / "history.jsonl"
+    history.append(path, night(document, 1, 1.0))
+    line = path.read_bytes()
+    other = Thread(target=history.append, args=(path, night(document, 2, 1.0)))
+    with path.open("ab", buffering=0) as lines:
+        fcntl.flock(lines, fcntl.LOCK_EX)
+        lines.write(line[:100])
+        other.start()
+        other.join(0.2)
+        lines.write(line[100:])
+    other.join()
+    assert [entry["run_id"][:8] for entry in history.load(path, pytest.fail)] == ["20260101", "20260101", "20260102"]
 
 
 def results_of(tmp_path: Path, document: dict[str, Any], runs: int) -> Path:
