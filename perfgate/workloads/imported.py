@@ -22,10 +22,9 @@ group has a process of its own too, and files state thousands."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A workload file as a scenario. `title` and `driver`: its tool's names of the workload and the system.
+    """A workload file as a scenario; `title` and `driver`: its tool's names of the workload and the system.
 
-    `window_s` and `warmup_s`: the file's durations of measurement and warm-up. `notes`: a line for each value that is
-    not carried over as it is.
+    `notes`: a line for each value that is not carried over as it is.
     """
 
     tool: str
@@ -50,10 +49,9 @@ FromJava = Callable[[Mapping[str, str]], OfJava]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dictionary:
-    """Functions of the clients' packages for the parsers.
+    """Functions of the clients' packages: `producer` and `consumer` translate a Java client's settings of Kafka.
 
-    `producer`, `consumer`: translate a Java client's settings of Kafka, with its defaults. `text_ratio`: the gzip ratio
-    of the text that comes nearest to a ratio, in records of a number of bytes.
+    `text_ratio`: the gzip ratio of the text that comes nearest to a ratio, in records of a number of bytes.
     """
 
     producer: FromJava
@@ -81,7 +79,7 @@ def topic_notes(key: str, topics: int, topic: TopicSpec) -> Iterator[str]:
 
 
 def sized(record_bytes: int, key: str, where: str) -> int:
-    """The bytes of a record, if they are enough. Raises ConfigurationError that names the file's key."""
+    """The bytes of a record, if they are enough. Raises ConfigurationError."""
     if record_bytes < LEAST_RECORD_BYTES:
         raise ConfigurationError(
             f"{where}: {key}: records of {record_bytes} bytes: one needs {LEAST_RECORD_BYTES} at least, for its sender "
@@ -91,10 +89,7 @@ def sized(record_bytes: int, key: str, where: str) -> int:
 
 
 def sizes_of(weighted: Iterable[tuple[int, float]], key: str, where: str) -> Sizes:
-    """Sizes, in bytes, with their weights; each is at least the smallest that records of several sizes have.
-
-    Raises ConfigurationError that names the file's key.
-    """
+    """Sizes, in bytes, with their weights, none too small for records of several sizes. Raises ConfigurationError."""
     weights: dict[int, float] = {}
     for size, weight in weighted:
         if weight > 0:
@@ -106,15 +101,13 @@ def sizes_of(weighted: Iterable[tuple[int, float]], key: str, where: str) -> Siz
     return read_sizes(f"{where}: {key}", f"values:{values}")
 
 
-def payload_of(ratio: float, record_bytes: int, text_ratio: Callable[[int, float], float]) -> Payload:
-    """The payload that gzip makes about `ratio` times smaller."""
-    nearest = min(text_ratio(record_bytes, min(ratio, MOST_TEXT_RATIO)), MOST_TEXT_RATIO)
+def payload_of(random: float, record_bytes: int, words: Dictionary) -> Payload:
+    """The payload that gzip makes about as much smaller as one of which this share is random bytes."""
+    ratio = 1 / random if random else MOST_TEXT_RATIO
+    nearest = min(words.text_ratio(record_bytes, min(ratio, MOST_TEXT_RATIO)), MOST_TEXT_RATIO)
     return Payload(kind="text", ratio=round(nearest, 2)) if min(nearest, ratio) >= LEAST_TEXT_RATIO else Payload()
 
 
 def members_of(stated: int, partitions: int) -> int:
-    """Number of a group's members where a file states `stated`: no more than a topic has partitions.
-
-    The range assignor deals out each topic's partitions from the first member on: others would have none of any topic.
-    """
+    """Number of a group's members: more than a topic has partitions would have none, by the range assignor."""
     return max(1, min(stated, MOST_MEMBERS, partitions))

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from perfgate.model import (
-    KEY_BYTES,
-    Consumers,
-    Fault,
-    FaultScenario,
-    Keys,
-    Load,
-    Payload,
-    Scenario,
-    TopicSpec,
-    settings,
-)
+from perfgate.model import KEY_BYTES, Consumers, Fault, FaultScenario, Keys, Load, Payload, Scenario, settings
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.sizes import LEAST_BYTES, Sizes
+from perfgate.model.sizes import LEAST_BYTES
 from perfgate.model.structured import strict, structured
 from perfgate.workloads.imported import (
     MOST_PRODUCERS,
-    MOST_TEXT_RATIO,
     Dictionary,
     Workload,
     members_of,
@@ -96,11 +84,48 @@ def workload_of(
 
     `stem`: the file's name. Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
     """
-    known = {key: value for key, value in document.items() if key not in FORKS}
-    file = structured(_File, known, f"{where}:")
-    built = _Built(file, driver, words, where, durations=durations)
+    file = structured(_File, {key: value for key, value in document.items() if key not in FORKS}, f"{where}:")
     name = name_of("omb", stem)
-    scenario = built.scenario(name)
+    middles = tuple(_middles(file.messageSizeDistribution, where))
+    sizes = sizes_of(middles, "messageSizeDistribution", where) if middles else None
+    record_bytes = sizes.mean if sizes else sized(file.messageSize, "messageSize", where)
+    random = file.randomBytesRatio if file.useRandomizedPayloads else 0.0
+    topic = topics_of(replace(driver.topic, partitions=file.partitionsPerTopic), file.topics, driver.cluster.system)
+    paced, readers = file.producerRate > 0, file.topics * file.consumerPerSubscription
+    scenario = Scenario(
+        name=name,
+        summary=f"{TOOL}: {file.name or name}",
+        families=(name,),
+        factor=settings({"workload": name}),
+        topic=topic,
+        producer=driver.producer,
+        record_bytes=record_bytes,
+        load=Load(kind="paced" if paced else "ramp", rate=float(file.producerRate or MOST_RATE), probes=paced),
+        threads=max(1, min(file.topics * file.producersPerTopic, MOST_PRODUCERS)),
+        payload=payload_of(random, record_bytes, words) if driver.compresses and not sizes else Payload(),
+        sizes=sizes,
+        keys=Keys() if file.keyDistributor == "NO_KEY" else Keys(kind="set", count=KEYS),
+        consumers=Consumers(
+            membership=driver.membership,
+            groups=file.subscriptionsPerTopic,
+            processes=members_of(readers, topic.partitions),
+            config=driver.consumer,
+        )
+        if file.subscriptionsPerTopic and readers
+        else None,
+        cluster=driver.cluster,
+    )
+    if file.consumerBacklogSizeGB:
+        if not paced or not scenario.consumers:
+            raise ConfigurationError(
+                f"{where}: consumerBacklogSizeGB needs a producerRate and consumers: at that rate the backlog is "
+                "built, and they drain it"
+            )
+        whole_s = file.consumerBacklogSizeGB * GIB / _backlog_per_s(file, scenario)
+        away_s = max(LEAST_AWAY_S, whole_s if durations else min(whole_s, MOST_AWAY_S))
+        scenario = FaultScenario.of(scenario, Fault(kind="consumers-away", hold_s=round(away_s, 1)))
+    small = any(middle < LEAST_BYTES for middle, _ in middles)
+    notes = _notes(file, scenario, readers, small=small, compresses=driver.compresses, durations=durations)
     return Workload(
         tool=TOOL,
         title=file.name or stem,
@@ -108,145 +133,58 @@ def workload_of(
         scenario=scenario,
         window_s=60.0 * file.testDurationMinutes,
         warmup_s=60.0 * file.warmupDurationMinutes,
-        notes=(*built.notes(scenario), *(f"{key}: {FORKS[key]}" for key in document if key in FORKS), *driver.notes),
+        notes=(*notes, *(f"{key}: {FORKS[key]}" for key in document if key in FORKS), *driver.notes),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
-    """The scenario of a file with a driver, by its parts."""
-
-    file: _File
-    driver: Driver
-    words: Dictionary
-    where: str
-    durations: bool = field(kw_only=True)
-
-    def scenario(self, name: str) -> Scenario:
-        file, driver = self.file, self.driver
-        scenario = Scenario(
-            name=name,
-            summary=f"{TOOL}: {file.name or name}",
-            families=(name,),
-            factor=settings({"workload": name}),
-            topic=self.topic,
-            producer=driver.producer,
-            record_bytes=self.record_bytes,
-            load=self.load,
-            threads=max(1, min(file.topics * file.producersPerTopic, MOST_PRODUCERS)),
-            payload=self.payload,
-            sizes=self.sizes,
-            keys=Keys() if file.keyDistributor == "NO_KEY" else Keys(kind="set", count=KEYS),
-            consumers=self.consumers,
-            cluster=driver.cluster,
-        )
-        if not file.consumerBacklogSizeGB:
-            return scenario
-        if not file.producerRate or not self.consumers:
+def _middles(distribution: Mapping[str, int], where: str) -> Iterator[tuple[int, int]]:
+    """Yield the middle of each range of sizes, with its weight, as the benchmark has it."""
+    for text, weight in distribution.items():
+        low, _, high = text.rpartition("-")
+        ends = [SIZE.fullmatch(end) for end in (low, high)]
+        low_bytes, high_bytes = (int(end[1]) * UNITS[end[2].upper()] if end else -1 for end in ends)
+        if not 0 <= low_bytes <= high_bytes:
             raise ConfigurationError(
-                f"{self.where}: consumerBacklogSizeGB needs a producerRate and consumers: at that rate the backlog is "
-                "built, and they drain it"
+                f"{where}: messageSizeDistribution {text!r} is no range of sizes, as in 256-1024 or 1KB-4KB"
             )
-        return FaultScenario.of(scenario, Fault(kind="consumers-away", hold_s=round(self.away_s, 1)))
+        yield (low_bytes + high_bytes) // 2, weight
 
-    @property
-    def topic(self) -> TopicSpec:
-        topic = replace(self.driver.topic, partitions=self.file.partitionsPerTopic)
-        return topics_of(topic, self.file.topics, self.driver.cluster.system)
 
-    @property
-    def record_bytes(self) -> int:
-        """The messages' size, or the mean of several."""
-        return self.sizes.mean if self.sizes else sized(self.file.messageSize, "messageSize", self.where)
+def _backlog_per_s(file: _File, scenario: Scenario) -> int:
+    """Bytes by which the sum of the subscriptions' unread records grows in a second."""
+    return file.producerRate * scenario.record_bytes * file.subscriptionsPerTopic
 
-    @property
-    def sizes(self) -> Sizes | None:
-        """The middle of each range of a distribution, with its weight, as the benchmark has it."""
-        stated = self.file.messageSizeDistribution
-        return sizes_of(self._middles(), "messageSizeDistribution", self.where) if stated else None
 
-    def _middles(self) -> Iterator[tuple[int, int]]:
-        for text, weight in self.file.messageSizeDistribution.items():
-            low, _, high = text.rpartition("-")
-            ends = [SIZE.fullmatch(end) for end in (low, high)]
-            low_bytes, high_bytes = (int(end[1]) * UNITS[end[2].upper()] if end else -1 for end in ends)
-            if not 0 <= low_bytes <= high_bytes:
-                raise ConfigurationError(
-                    f"{self.where}: messageSizeDistribution {text!r} is no range of sizes, as in 256-1024 or 1KB-4KB"
-                )
-            yield (low_bytes + high_bytes) // 2, weight
+def _notes(
+    file: _File, scenario: Scenario, readers: int, *, small: bool, compresses: bool, durations: bool
+) -> Iterator[str]:
+    """Yield a line for each value that is not carried over, or not as the benchmark has it.
 
-    @property
-    def load(self) -> Load:
-        if self.file.producerRate:
-            return Load(kind="paced", rate=float(self.file.producerRate), probes=True)
-        return Load(kind="ramp", rate=float(MOST_RATE))
-
-    @property
-    def payload(self) -> Payload:
-        """Random bytes, unless they are compressed: then text of the compression ratio of the file's records."""
-        file = self.file
-        if not self.driver.compresses or self.sizes:
-            return Payload()
-        random = file.randomBytesRatio if file.useRandomizedPayloads else 0.0
-        return payload_of(1 / random if random else MOST_TEXT_RATIO, self.record_bytes, self.words.text_ratio)
-
-    @property
-    def readers(self) -> int:
-        """Consumers of one group, over all topics."""
-        return self.file.topics * self.file.consumerPerSubscription
-
-    @property
-    def consumers(self) -> Consumers | None:
-        if not self.file.subscriptionsPerTopic or not self.readers:
-            return None
-        return Consumers(
-            membership=self.driver.membership,
-            groups=self.file.subscriptionsPerTopic,
-            processes=members_of(self.readers, self.topic.partitions),
-            config=self.driver.consumer,
-        )
-
-    @property
-    def whole_s(self) -> float:
-        """Time in s to build the backlog that the file states: the sum of the subscriptions' unread records."""
-        per_s = self.file.producerRate * self.record_bytes * self.file.subscriptionsPerTopic
-        return self.file.consumerBacklogSizeGB * GIB / per_s
-
-    @property
-    def away_s(self) -> float:
-        return max(LEAST_AWAY_S, self.whole_s if self.durations else min(self.whole_s, MOST_AWAY_S))
-
-    def notes(self, scenario: Scenario) -> Iterator[str]:
-        """Yield a line for each value that is not carried over, or not as the benchmark has it."""
-        file = self.file
-        producers = file.topics * file.producersPerTopic
-        yield from topic_notes("topics", file.topics, scenario.topic)
-        if not file.producerRate:
-            yield f"producerRate: 0: the knee is searched up to {MOST_RATE:,}/s (--set load.rate=N: another bound)"
-        if scenario.threads != producers:
-            yield f"producersPerTopic: of {producers:,} producers {scenario.threads} are made, which share the rate"
-        if scenario.consumers and scenario.consumers.processes != self.readers:
-            processes = scenario.consumers.processes
-            yield f"consumerPerSubscription: of {self.readers:,} consumers a group {processes} are made, which share it"
-        if scenario.sizes and any(middle < LEAST_BYTES for middle, _ in self._middles()):
-            yield f"messageSizeDistribution: records of less than {LEAST_BYTES} bytes have as many"
-        if scenario.sizes and self.driver.compresses:
-            yield "messageSizeDistribution: records of several sizes are random bytes, which no codec makes smaller"
-        if file.keyDistributor != "NO_KEY":
-            yield f"keyDistributor: drawn at random from {KEYS:,} keys of {KEY_BYTES} bytes, not of 10"
-        if file.payloadFile or file.randomizedPayloadPoolSize:
-            of = "payloadFile" if file.payloadFile else "randomizedPayloadPoolSize"
-            filled = "random bytes" + ("" if self.driver.compresses else ", which nothing compresses here")
-            if scenario.payload.kind == "text":
-                filled = f"text that gzip makes {scenario.payload.ratio:g} times smaller"
-            yield f"{of}: records are filled with {filled}"
-        if scenario.has_fault:
-            gib = scenario.held_s * file.producerRate * self.record_bytes * file.subscriptionsPerTopic / GIB
-            yield (
-                f"consumerBacklogSizeGB: {file.consumerBacklogSizeGB}: consumers stay away for "
-                f"{scenario.held_s:g} s, {gib:.2g} GiB"
-                + ("" if self.durations else " (--workload-durations: all of it)")
-            )
-            if file.backlogDrainRatio < 1:
-                yield "backlogDrainRatio: drained is what leaves consumers no further behind than usual"
+    `readers`: stated consumers of a group, over all topics; `small`: some records are smaller than those made here.
+    """
+    producers = file.topics * file.producersPerTopic
+    yield from topic_notes("topics", file.topics, scenario.topic)
+    if not file.producerRate:
+        yield f"producerRate: 0: the knee is searched up to {MOST_RATE:,}/s (--set load.rate=N: another bound)"
+    if scenario.threads != producers:
+        yield f"producersPerTopic: of {producers:,} producers {scenario.threads} are made, which share the rate"
+    if scenario.consumers and (processes := scenario.consumers.processes) != readers:
+        yield f"consumerPerSubscription: of {readers:,} consumers a group {processes} are made, which share it"
+    if scenario.sizes and small:
+        yield f"messageSizeDistribution: records of less than {LEAST_BYTES} bytes have as many"
+    if scenario.sizes and compresses:
+        yield "messageSizeDistribution: records of several sizes are random bytes, which no codec makes smaller"
+    if file.keyDistributor != "NO_KEY":
+        yield f"keyDistributor: drawn at random from {KEYS:,} keys of {KEY_BYTES} bytes, not of 10"
+    if file.payloadFile or file.randomizedPayloadPoolSize:
+        of = "payloadFile" if file.payloadFile else "randomizedPayloadPoolSize"
+        filled = "random bytes" + ("" if compresses else ", which nothing compresses here")
+        if scenario.payload.kind == "text":
+            filled = f"text that gzip makes {scenario.payload.ratio:g} times smaller"
+        yield f"{of}: records are filled with {filled}"
+    if scenario.has_fault:
+        away = f"{scenario.held_s:g} s, {scenario.held_s * _backlog_per_s(file, scenario) / GIB:.2g} GiB"
+        more = "" if durations else " (--workload-durations: all of it)"
+        yield f"consumerBacklogSizeGB: {file.consumerBacklogSizeGB}: consumers stay away for {away}{more}"
+        if file.backlogDrainRatio < 1:
+            yield "backlogDrainRatio: drained is what leaves consumers no further behind than usual"

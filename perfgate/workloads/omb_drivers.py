@@ -53,18 +53,13 @@ PULSAR: Mapping[str, str] = {
     "consumer.subscriptionMode": "subscriptions are durable",
 }
 """The same for Pulsar."""
+PERSISTENCE = ("ensembleSize", "writeQuorum", "ackQuorum", "deduplicationEnabled")
+PRODUCER = ("batchingEnabled", "batchingMaxPublishDelayMs", "batchingMaxBytes", "blockIfQueueFull", "pendingQueueSize")
 TAKEN = (
     "client.topicType",
-    "client.persistence.ensembleSize",
-    "client.persistence.writeQuorum",
-    "client.persistence.ackQuorum",
-    "client.persistence.deduplicationEnabled",
+    *(f"client.persistence.{key}" for key in PERSISTENCE),
     "client.clientMemoryLimitMB",
-    "producer.batchingEnabled",
-    "producer.batchingMaxPublishDelayMs",
-    "producer.batchingMaxBytes",
-    "producer.blockIfQueueFull",
-    "producer.pendingQueueSize",
+    *(f"producer.{key}" for key in PRODUCER),
     "consumer.receiverQueueSize",
     "consumer.subscriptionType",
 )
@@ -72,10 +67,7 @@ TAKEN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Driver:
-    """A driver file: its system, its clients, and the topics of a workload; `topic` has one partition.
-
-    `compresses`: whether batches are compressed, so that the bytes of a record matter.
-    """
+    """A driver file: its clients, and the topics of a workload, with one partition; `compresses`: batches."""
 
     name: str
     topic: TopicSpec
@@ -88,7 +80,7 @@ class Driver:
 
 
 def driver_of(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver:
-    """The driver of this file. Raises ConfigurationError, beginning with `where`, naming key and legal ones."""
+    """The driver of this file. Raises ConfigurationError, beginning with `where`."""
     named = str(document.get("driverClass"))
     if named not in CLASSES:
         raise ConfigurationError(
@@ -116,30 +108,27 @@ def _kafka(document: Mapping[str, Any], where: str, words: Dictionary) -> Driver
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from None
     codec = topic.get("compression.type", "producer")
+    if codec == "producer":
+        codec = producer.settings.get("compression.type", "none")
     untaken = {
         **{name: why for name, why in producer.untaken.items() if name in sending or name in consumer.untaken},
         **{name: why for name, why in consumer.untaken.items() if name in reading or name in producer.untaken},
     }
+    by_reason: dict[str, list[str]] = {}
+    for name, why in untaken.items():
+        by_reason.setdefault(why, []).append(name)
     return Driver(
         name=str(document.get("name", "Kafka")),
         topic=TopicSpec(partitions=1, replication_factor=replicas, config=settings(topic)),
         cluster=ClusterSpec(),
         producer=settings(producer.settings),
         consumer=settings(consumer.settings),
-        compresses=codec not in ("producer", "uncompressed")
-        or (codec == "producer" and producer.settings.get("compression.type", "none") != "none"),
+        compresses=codec not in ("none", "uncompressed"),
         notes=(
             *(f"{key}: {why}" for key, why in OF_KAFKA.items() if document.get(key)),
-            *(f"{', '.join(names)}: {why}" for why, names in _by_reason(untaken).items()),
+            *(f"{', '.join(names)}: {why}" for why, names in by_reason.items()),
         ),
     )
-
-
-def _by_reason(untaken: Mapping[str, str]) -> dict[str, list[str]]:
-    by_reason: dict[str, list[str]] = {}
-    for name, why in untaken.items():
-        by_reason.setdefault(why, []).append(name)
-    return by_reason
 
 
 def _properties(value: object, where: str) -> dict[str, str]:

@@ -16,7 +16,6 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.sizes import LEAST_BYTES
 from perfgate.model.structured import strict, structured
 from perfgate.workloads.imported import (
-    MOST_TEXT_RATIO,
     Dictionary,
     OfJava,
     Workload,
@@ -99,10 +98,7 @@ class _Components:
 
 
 def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dictionary) -> Workload:
-    """The workload of this specification; `stem`: the file's name.
-
-    Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
-    """
+    """The workload of this specification, from file `stem`. Raises ConfigurationError, beginning with `where`."""
     kind, stated = document.get("class"), {key: value for key, value in document.items() if key != "class"}
     if kind not in CLASSES:
         raise ConfigurationError(f"{where}: class = {kind!r} is not one that is read; legal: {', '.join(CLASSES)}")
@@ -111,13 +107,11 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
     name = name_of("trogdor", stem)
     topics, topic = _topics(spec.activeTopics, where)
     common, sends = spec.commonClientConf, {} if produce else ROUND_TRIP_PRODUCER
+    consumer = None
     try:
         producer = words.producer({**sends, **common, **spec.producerConf})
-        consumer = (
-            words.consumer({**ROUND_TRIP_CONSUMER, **common, **spec.consumerConf})
-            if isinstance(spec, _RoundTrip)
-            else None
-        )
+        if isinstance(spec, _RoundTrip):
+            consumer = words.consumer({**ROUND_TRIP_CONSUMER, **common, **spec.consumerConf})
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from None
     generator = spec.valueGenerator or (VALUE_OF_PRODUCE if produce else VALUE_OF_ROUND_TRIP)
@@ -127,9 +121,6 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
     record_bytes = several.mean if several else sized(sizes[0][0], "valueGenerator", where)
     compressed = producer.settings.get("compression.type", "none") != "none"
     random = sum(random * share for _, random, share in sizes) / sum(size * share for size, _, share in sizes)
-    payload = Payload()
-    if compressed and not several:
-        payload = payload_of(1 / random if random else MOST_TEXT_RATIO, record_bytes, words.text_ratio)
     transaction_ms = _transaction_ms(produce, where)
     keyed = produce and produce.useConfiguredPartitioner and (produce.keyGenerator or {}).get("type") != "null"
     scenario = Scenario(
@@ -142,7 +133,7 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
         record_bytes=record_bytes,
         load=Load(kind="paced", rate=float(spec.targetMessagesPerSec), probes=True),
         transaction_ms=transaction_ms,
-        payload=payload,
+        payload=payload_of(random, record_bytes, words) if compressed and not several else Payload(),
         sizes=several,
         keys=Keys(kind="random") if keyed else Keys(),
         consumers=Consumers(membership="assigned", config=settings(consumer.settings)) if consumer else None,
@@ -162,7 +153,6 @@ def workload_of(document: Mapping[str, Any], stem: str, where: str, words: Dicti
 def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSpec]:
     if not stated:
         raise ConfigurationError(f"{where}: activeTopics names no topic")
-    counts = {name: _count(name) for name in stated}
     kinds = {
         TopicSpec(
             partitions=len(partitions.partitionAssignments) or max(1, partitions.numPartitions),
@@ -175,16 +165,13 @@ def _topics(stated: Mapping[str, _Partitions], where: str) -> tuple[int, TopicSp
     if len(kinds) > 1:
         raise ConfigurationError(f"{where}: activeTopics differ among themselves: a scenario's topics are all alike")
     (topic,) = kinds
-    topics = sum(counts.values())
+    topics = sum(map(_count, stated))
     return topics, topics_of(topic, topics, "kafka")
 
 
 def _count(name: str) -> int:
     """Number of topics that a name with ranges stands for: three of foo[1-3]."""
-    count = 1
-    for low, high in RANGE.findall(name):
-        count *= max(1, int(high) - int(low) + 1)
-    return count
+    return math.prod(max(1, int(high) - int(low) + 1) for low, high in RANGE.findall(name))
 
 
 def _sizes(generator: Mapping[str, Any], where: str) -> list[tuple[int, int, float]]:
