@@ -1,4 +1,4 @@
-"""Allure results of a run: labels, numbers, thresholds and logs of every test; the run as a whole; environment."""
+"""Allure results of a run: labels, numbers, thresholds and logs put on every running test; the run; environment."""
 
 from __future__ import annotations
 
@@ -56,14 +56,12 @@ STEP_METRICS = {
 """Metrics of a ramp's steps by the head of their column."""
 EPIC = "{} performance gate"
 NAME = "the run as a whole"
-"""Test case for what concerns no single scenario (brokers that broke, nothing judged, something left behind): a CI that
-colours by tests would show green."""
+"""Test case for what concerns no single scenario, as brokers that broke: a CI that colours by tests would be green."""
 TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
 Status = Literal["passed", "failed", "skipped"]
 
 
 def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:
-    """Put a scenario's numbers, thresholds and broker logs on the running test."""
     scenario = measurement.scenario
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     of_pulsar = f" ({scenario.kept})" if scenario.kept else ""
@@ -81,27 +79,29 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         for figure in lacking
     ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
-    notes = (
-        *differing_partitions(measurement.rounds),
-        *differing_topics(measurement.rounds),
-        *filling_notes({measurement.scenario.name: measurement}),
-    )
+    rounds, rtt_ms = measurement.rounds, measurement.rtt_ms.get(scenario.link.name)
+    rtt = "not measured" if rtt_ms is None else f"{rtt_ms:.2f} ms"
+    filling = filling_notes({scenario.name: measurement})
+    notes = (*differing_partitions(rounds), *differing_topics(rounds), *filling)
     allure.dynamic.description_html(
-        _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
-        + _paragraph(f"{scenario.summary}.")
-        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *notes)
-        + _paragraph(integrity_line([entry]))
+        _paragraphs(
+            outcome.message.partition("\n")[0] or outcome.verdict.value,
+            f"{scenario.summary}.",
+            *(*outcome.reasons, *beside_reasons(outcome, rounds), *notes),
+            integrity_line([entry]),
+        )
         + html_table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + html_table(("metric", "value", "unit", "each round"), figures)
         + html_table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
-        + _paragraph(
-            f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
-            f"Latency counts from {measurement.latency_basis}."
-        )
+        + _paragraphs(f"Link {scenario.link.name}: round trip {rtt}. Latency counts from {measurement.latency_basis}.")
     )
     _attach_pictures(pictures(measurement, outcome, former))
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
-    _attach_rounds(measurement)
+    for r in rounds:
+        if r.failover is not None:
+            allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
+        if r.steps:
+            allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
     _attach_json("measurement", {name: value for name, value in entry.items() if name != "broker_log_tail"})
     allure.attach(rounds_csv(measurement), "rounds", AttachmentType.CSV)
     if profile:
@@ -118,30 +118,14 @@ def attach_not_run(name: str, family: str) -> None:
     allure.dynamic.title(f"{name}: not run")
 
 
-def _attach_rounds(measurement: Measurement) -> None:
-    """Put each fault's table of phases and each ramp's table of steps on the running test."""
-    for r in measurement.rounds:
-        if r.failover is not None:
-            allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
-        if r.steps:
-            allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
-
-
 def _steps_html(steps: Sequence[Step]) -> str:
-    counts = ("attempted", "acknowledged", "received", "service level")
-    head = ("step", "offered, records/s", *STEP_METRICS, *counts)
-    rows = [
-        (
-            step.part,
-            number(step.rate),
-            *(or_dash(step.metrics.get(name)) for name in STEP_METRICS.values()),
-            f"{step.accounting.attempted:,}",
-            f"{step.accounting.acked:,}",
-            or_dash(step.received, "{:,}".format),
-            step.missed or "met",
-        )
-        for step in steps
-    ]
+    head = ("step", "offered, records/s", *STEP_METRICS, "attempted", "acknowledged", "received", "service level")
+    rows = []
+    for step in steps:
+        figures = (or_dash(step.metrics.get(name)) for name in STEP_METRICS.values())
+        counts = (step.accounting.attempted, step.accounting.acked, step.received)
+        counted = (or_dash(count, "{:,}".format) for count in counts)
+        rows.append((step.part, number(step.rate), *figures, *counted, step.missed or "met"))
     return html_table(head, rows)
 
 
@@ -162,16 +146,14 @@ def _phases_html(failover: Failover) -> str:
 
 
 def attach_relation(relation: Relation, outcome: Outcome) -> None:
-    """Put a relation's ratios and their bounds on the running test."""
     _label(relation.family, f"{relation.name}: {relation.claim}")
     judgement = outcome.judgements[0] if outcome.judgements and isinstance(relation, PairRelation) else None
     ratio = f", {judgement.measured:.3g} x" if judgement and judgement.measured is not None else ""
     allure.dynamic.title(f"{relation.name}: {outcome.verdict.value}{ratio} ({relation.accepted})")
     allure.dynamic.description_html(
-        _paragraph(f"{outcome.verdict.value}. {relation.claim}.")
-        + _reasons(outcome)
+        _paragraphs(f"{outcome.verdict.value}. {relation.claim}.", *outcome.reasons)
         + (_steps_of_a_range(relation, outcome) if isinstance(relation, RangeRelation) else _ratios(relation, outcome))
-        + _paragraph(relation.source)
+        + _paragraphs(relation.source)
     )
 
 
@@ -184,33 +166,24 @@ def _ratios(relation: Relation, outcome: Outcome) -> str:
 
 
 def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
-    rows = [
-        (
-            pair.name,
-            or_dash(judgement.measured, "{:.3g}".format),
-            pair.accepted,
-            " ".join(f"{ratio:.3g}" for ratio in step.rounds),
-            judgement.verdict.value,
-        )
-        for pair, step, judgement in zip(relation.steps, outcome.steps, outcome.judgements, strict=True)
-    ]
+    rows = []
+    for pair, step, judgement in zip(relation.steps, outcome.steps, outcome.judgements, strict=True):
+        ratio, each = or_dash(judgement.measured, "{:.3g}".format), " ".join(f"{ratio:.3g}" for ratio in step.rounds)
+        rows.append((pair.name, ratio, pair.accepted, each, judgement.verdict.value))
     return html_table((f"step, {relation.metric.name}", "ratio", "must be", "each round", "verdict"), rows)
 
 
 def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:
-    """Put the effect of a change on a scenario on the running test, with the paired rounds drawn."""
     scenario, primary = comparison.scenario, outcome.primary
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     shown = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
     allure.dynamic.title(f"{scenario.name}: {outcome.effect.value}{shown} with {comparison.change}")
     effects = [*([primary] if primary else []), *outcome.others]
+    meaning, of_primary = f"{outcome.effect.value}: {MEANING[outcome.effect]}.", effect_text(primary) if primary else ""
     spent = f"{pairs_in_units(outcome)}, {outcome.minutes:.1f} min, by {comparison.method}."
     seen = f" A slowdown of {percent(outcome.detectable)} would have shown." if outcome.detectable else ""
     allure.dynamic.description_html(
-        _paragraph(f"{outcome.effect.value}: {MEANING[outcome.effect]}.")
-        + (_paragraph(effect_text(primary)) if primary else "")
-        + _paragraph(spent + seen)
-        + "".join(map(_paragraph, filter(None, (outcome.scatter, *outcome.reasons))))
+        _paragraphs(*filter(None, (meaning, of_primary, spent + seen, outcome.scatter, *outcome.reasons)))
         + html_table(
             ("metric", "effect", "95 % interval", "as declared", "changed", ""),
             [_effect_row(comparison, effect, decides=effect is primary) for effect in effects],
@@ -228,14 +201,8 @@ def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) 
     sides = (metric_value(m, effect.metric.name) for m in (comparison.baseline, comparison.candidate))
     before, after = ("-" if value is None else f"{number(value)} {effect.metric.unit}" for value in sides)
     word = ("worse" if effect.worse else "better") if effect.notable else ""
-    return (
-        effect.metric.name,
-        signed(effect.estimate),
-        f"{low * 100:+.1f} .. {high * 100:+.1f} %",
-        before,
-        after,
-        "decides" if decides else word,
-    )
+    shown = (signed(effect.estimate), f"{low * 100:+.1f} .. {high * 100:+.1f} %", before, after)
+    return (effect.metric.name, *shown, "decides" if decides else word)
 
 
 def attached_pictures(folder: Path) -> dict[str, bytes]:
@@ -250,8 +217,8 @@ def attached_pictures(folder: Path) -> dict[str, bytes]:
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
     """Write the files for the report's environment and categories panels."""
-    lines = "".join(f"{key}={_one_line(value)}\n" for key, value in facts.items())
-    (folder / "environment.properties").write_text(lines)
+    texts = {key: ", ".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for key, v in facts.items()}
+    (folder / "environment.properties").write_text("".join(f"{key}={text}\n" for key, text in texts.items()))
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
 
 
@@ -332,7 +299,7 @@ def _headline(measurement: Measurement) -> str:
 
 
 def name_system(system: System) -> None:
-    """Put the running test under its system. Of Pulsar it is a test of its own: names are shared with Kafka's."""
+    """Put the running test under its system; Pulsar's is a test of its own, although it has the name of Kafka's."""
     allure.dynamic.epic(EPIC.format(SYSTEM_NAMES[system]))
     if system != "kafka":
         allure.dynamic.parameter("system", _Bare(SYSTEM_NAMES[system]))
@@ -358,17 +325,8 @@ def _judged_row(judgement: Judgement, published: Mapping[str, str]) -> tuple[str
     )
 
 
-def _rtt(measurement: Measurement) -> str:
-    value = measurement.rtt_ms.get(measurement.scenario.link.name)
-    return "not measured" if value is None else f"{value:.2f} ms"
-
-
-def _reasons(outcome: Outcome, *notes: str) -> str:
-    return "".join(map(_paragraph, (*outcome.reasons, *notes)))
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{escaped(text)}</p>"
+def _paragraphs(*texts: str) -> str:
+    return "".join(f"<p>{escaped(text)}</p>" for text in texts)
 
 
 def _attach_pictures(drawn: Mapping[str, bytes]) -> None:
@@ -378,7 +336,3 @@ def _attach_pictures(drawn: Mapping[str, bytes]) -> None:
 
 def _attach_json(name: str, value: object) -> None:
     allure.attach(without_histograms(value), name, AttachmentType.JSON)
-
-
-def _one_line(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -62,23 +62,9 @@ UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "": (("share", "ratio"), "ratio", 1.0),
 }
 """By a metric's unit: how its name ends, the base unit, and what a value is multiplied by. Others count things."""
-COUNTED = frozenset(
-    f"{what}_records"
-    for what in (
-        "lost",
-        "duplicated",
-        "reordered",
-        "redelivered",
-        "missed",
-        "delivered",
-        "accepted",
-        "late_accepts",
-        "given_after_accepted",
-        "unaccepted",
-        "unknown",
-        "vanished",
-    )
-)
+OF_DELIVERY = ("lost", "duplicated", "reordered", "redelivered", "missed", "delivered", "unknown", "vanished")
+OF_ACCEPTING = ("accepted", "late_accepts", "given_after_accepted", "unaccepted")
+COUNTED = frozenset(f"{what}_records" for what in (*OF_DELIVERY, *OF_ACCEPTING))
 """Counted in each round, and so over all rounds. Other metrics in records are levels: the most at one time."""
 Properties = list[tuple[str, object]]
 
@@ -102,10 +88,9 @@ def valid_figures(measurement: Measurement) -> dict[str, float]:
 
 
 def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
-    """Return metrics.csv for a run.json and its measurements by scenario.
+    """Return metrics.csv for a run.json and its measurements by scenario; names, units and `spread` are run.json's.
 
-    Names, units and `spread` are run.json's. `value`: the centre of this many `rounds`; of a latency the percentile of
-    all rounds, of counted records their sum. `baseline`, `limit` and `metric_verdict` are empty where it is not judged.
+    `value`: the centre of this many `rounds`; of a latency the percentile of all rounds, of counted records their sum.
     """
     text = io.StringIO()
     writer = csv.writer(text)
@@ -113,16 +98,16 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
     kept = any(measurement.scenario.kept for measurement in measurements.values())
     writer.writerow([*COLUMNS, *KEPT] if kept else COLUMNS)
     for entry in document["scenarios"]:
-        of_pulsar = [*_kept(measurements[entry["name"]].scenario).values()]
+        measurement = measurements[entry["name"]]
         factor = " ".join(f"{name}={value}" for name, value in entry["factor"].items())
         judged = {judgement["metric"]: judgement for judgement in entry["judgements"]}
-        for metric, value in valid_figures(measurements[entry["name"]]).items():
+        for metric, value in valid_figures(measurement).items():
             figure = entry["metrics"][metric]
             texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
             numbers = (value, figure["spread"], len(figure["rounds"]), figure["better"])
             held = [judged.get(metric, {}).get(name) for name in ("baseline", "limit", "verdict")]  # None: empty
             figures = (*map(text_cell, (*texts, figure["unit"])), *numbers, *held, entry["verdict"])
-            writer.writerow([*figures, *facts, *of_pulsar])
+            writer.writerow([*figures, *facts, *_kept(measurement.scenario).values()])
     return text.getvalue()
 
 
@@ -164,14 +149,12 @@ def rounds_csv(measurement: Measurement) -> str:
 
 
 def scenario_properties(measurement: Measurement, outcome: Outcome) -> Properties:
-    """Return verdict, family and the valid metrics of a scenario, these in run.json's names and units."""
     figures = [(name, f"{value:.6g}") for name, value in valid_figures(measurement).items()]
     scenario = measurement.scenario
     return [("verdict", outcome.verdict.value), ("family", scenario.families[0]), *_kept(scenario).items(), *figures]
 
 
 def relation_properties(relation: Relation, outcome: Outcome) -> Properties:
-    """Return verdict and family of a relation, and its ratio; over a range a ratio for each step."""
     measured = [(f"ratio {judgement.step}".rstrip(), judgement.measured) for judgement in outcome.judgements]
     ratios = [(name, f"{ratio:.6g}") for name, ratio in measured if ratio is not None]
     return [("verdict", outcome.verdict.value), ("family", relation.family), *ratios]
@@ -179,15 +162,12 @@ def relation_properties(relation: Relation, outcome: Outcome) -> Properties:
 
 def comparison_properties(outcome: ComparisonOutcome) -> Properties:
     """Return the verdict of a comparison; the effect on the metric that decides, and its 95 % interval, as shares."""
-    if outcome.primary is None:
-        return [("verdict", outcome.effect.value)]
-    low, high = outcome.primary.interval
-    return [
-        ("verdict", outcome.effect.value),
-        ("metric", outcome.primary.metric.name),
-        ("effect", f"{outcome.primary.estimate:.4f}"),
-        ("interval", f"{low:.4f} .. {high:.4f}"),
-    ]
+    properties: Properties = [("verdict", outcome.effect.value)]
+    if primary := outcome.primary:
+        low, high = primary.interval
+        properties += [("metric", primary.metric.name), ("effect", f"{primary.estimate:.4f}")]
+        properties.append(("interval", f"{low:.4f} .. {high:.4f}"))
+    return properties
 
 
 @dataclass(kw_only=True)
@@ -211,10 +191,7 @@ class _Family:
 
 
 def metrics_text(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
-    """Return metrics.prom for a run.json of the gate and its measurements by scenario.
-
-    A scenario that was not judged has no verdict there.
-    """
+    """Return metrics.prom for a run.json of the gate and its measurements; without verdict where nothing was judged."""
     facts = _facts(document)
     # What an upgrade changes would start a new series.
     common = {name: facts[name] for name in ("target", "system", "tier")}
@@ -248,11 +225,11 @@ class Exported:
 
 
 def exported(metric: str) -> Exported:
-    """Return a metric's name, labels, unit and factor in metrics.prom.
+    """Return a metric's name, labels, unit and factor in metrics.prom. Raises KeyError for an unknown metric.
 
     latency_ms.p99: kafka_perf_gate_latency_seconds{quantile="0.99"}, values multiplied by 0.001; the largest is the
     quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Of a load beside a scenario's:
-    kafka_perf_gate_part_latency_seconds{part="noisy",quantile="0.99"}. Raises KeyError for an unknown metric.
+    kafka_perf_gate_part_latency_seconds{part="noisy",quantile="0.99"}.
     """
     info = metric_info(metric)
     if info is None:
@@ -322,9 +299,8 @@ def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, 
 
 def _relations(entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> Iterator[_Family]:
     """Return the ratios of the relations, those of a range step by step, and the verdicts."""
-    ratios = _Family(
-        name=f"{PREFIX}_relation_ratio", help="Ratio of a metric of two scenarios, median of the rounds.", unit="ratio"
-    )
+    words = "Ratio of a metric of two scenarios, median of the rounds."
+    ratios = _Family(name=f"{PREFIX}_relation_ratio", help=words, unit="ratio")
     for entry in entries:
         labels = {"relation": entry["name"], "family": entry["family"], "metric": entry["metric"], **common}
         for pair in entry.get("steps", (entry,)):

@@ -37,15 +37,15 @@ MOST_NAMED = 8
 
 def fields_of(scenario: Scenario) -> dict[str, str]:
     """Return the values of a scenario's fields that state something, as text, by the paths that change them."""
-    values = {path: value for path, value in _flat("", scenario) if path.partition(".")[0] not in APART}
-    return {path: value for path, value in values.items() if value not in ("", "()")}
+    stated = ((path, value) for path, value in _flat("", scenario) if path.partition(".")[0] not in APART)
+    return {path: value for path, value in stated if value not in ("", "()")}
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
     if path in SCOPE_OF and isinstance(value, tuple):
         yield from ((f"{SCOPE_OF[path]}.{name}", str(setting)) for name, setting in value)
     elif isinstance(value, Keys | Payload | Link | Sizes | Shape):
-        yield PATH_OF.get(path, path.replace("_", "-")), _in_short(value)
+        yield PATH_OF.get(path, path), _in_short(value)
     elif is_dataclass(value):
         for field in fields(value):
             yield from _flat(f"{path}.{field.name}" if path else field.name, getattr(value, field.name))

@@ -41,7 +41,7 @@ def change_of(measured: float | None, other: float | None) -> str:
 
 def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
     """Return the cells of PUBLISHED_COLUMNS for each figure that was published of the scenario."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for figure in outcome.published:
         here = or_dash(metric_value(measurement, figure.metric))
         rows.append((figure.metric, with_unit(figure.value, figure.metric), here, figure.hardware, figure.differs))
@@ -50,10 +50,7 @@ def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureRow:
-    """One scenario, of which run.json has `entry`: `cells` under HEADS, "-" where there is no such figure.
-
-    `metric`: what decides. `kept`: quorums and durability of Pulsar; empty for Kafka.
-    """
+    """One scenario, by its `entry` in run.json: `cells` under HEADS; `metric`: what decides; `kept`: of Pulsar."""
 
     entry: Mapping[str, Any]
     metric: str
@@ -85,17 +82,12 @@ def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], of_pulsar: bool) 
         with_unit(measured, metric),
         change_of(measured, last),
         change_of(measured, decided["baseline"]),
-        "-" if (p99 := _value(metrics, P99)) is None or _waited_since_the_start(entry) else number(p99),
+        or_dash(None if _waited_since_the_start(entry) else _value(metrics, P99)),
         or_dash(_value(metrics, CPU)),
         or_dash(decided["limit"]),
     )
-    return FigureRow(
-        entry=entry,
-        metric=metric,
-        cells=cells,
-        verdict=str(entry["verdict"] or "not judged"),
-        kept=recorded_kept(entry) if of_pulsar else "",
-    )
+    verdict, kept = str(entry["verdict"] or "not judged"), recorded_kept(entry) if of_pulsar else ""
+    return FigureRow(entry=entry, metric=metric, cells=cells, verdict=verdict, kept=kept)
 
 
 def _waited_since_the_start(entry: Mapping[str, Any]) -> bool:

@@ -34,32 +34,13 @@ from perfgate.report.figures import KEPT, or_dash
 from perfgate.report.view import word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
+FIGURES = ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
 TIMED_OUT = "timed_out_share"
 UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters", "epochs": "pairs of clusters"}
 """Units of a comparison in words, by its method."""
-REFERENCE_COLUMNS = (
-    "scenario",
-    "metric",
-    "reference",
-    "here",
-    "ratio",
-    "interval",
-    "must be",
-    "units",
-    "min",
-    "verdict",
-)
-COMPARISON_COLUMNS = (
-    "scenario",
-    "metric",
-    "as declared",
-    "changed",
-    "effect",
-    "95 % interval",
-    "units",
-    "min",
-    "verdict",
-)
+SPENT = ("units", "min", "verdict")
+REFERENCE_COLUMNS = ("scenario", "metric", "reference", "here", "ratio", "interval", "must be", *SPENT)
+COMPARISON_COLUMNS = ("scenario", "metric", "as declared", "changed", "effect", "95 % interval", *SPENT)
 
 
 class Terminal(Protocol):
@@ -77,9 +58,8 @@ class Terminal(Protocol):
 
 
 def _colour(result: Verdict | Effect) -> str:
-    if result.green:
-        return "green"
-    return "red" if result.red or result in (Verdict.INVALID, Effect.INVALID) else "yellow"
+    red = result.red or result in (Verdict.INVALID, Effect.INVALID)
+    return "green" if result.green else "red" if red else "yellow"
 
 
 COLOURS = {result.value: _colour(result) for result in (*Verdict, *Effect)}
@@ -107,16 +87,14 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
         measurement = measurements[name]
         if measurement.scenario.has_fault:
             continue
-        values = [
-            metric_value(measurement, metric)
-            for metric in ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
-        ]
-        rate, p99, cores, per_record = map(or_dash, values)
+        rate, p99, cores, per_record = (or_dash(metric_value(measurement, metric)) for metric in FIGURES)
+        rates = [r.metrics["records_per_s"] for r in measurement.rounds if r.metrics.get("records_per_s")]
+        scatter = spread_text(spread(rates)) if len(rates) > 1 else "-"
         if since_the_start(measurement):  # no figure of the brokers: a note says so
             p99 = "-"
         if any(r.spoilt("latency_ms.p99") for r in measurement.rounds):
             p99 = f"<= {p99}" if only_sent_late(measurement, "latency_ms.p99") else "invalid"
-        rows.append((name, rate, _spread(measurement), p99, cores, per_record, outcome.verdict.value))
+        rows.append((name, rate, scatter, p99, cores, per_record, outcome.verdict.value))
     return rows
 
 
@@ -132,16 +110,13 @@ def not_valid_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return a note with the share of records that timed out, of scenarios that are to show it."""
-    shares = {
-        name: [r.metrics[TIMED_OUT] for r in measurement.rounds if TIMED_OUT in r.metrics]
-        for name, measurement in measurements.items()
-    }
-    return [
-        f"note: {name}: {percent(median(values))} of the records that were due timed out ({percent(min(values))} to "
-        f"{percent(max(values))}, {counted(len(values), 'round')})"
-        for name, values in shares.items()
-        if values
-    ]
+    notes = []
+    for name, measurement in measurements.items():
+        if shares := [r.metrics[TIMED_OUT] for r in measurement.rounds if TIMED_OUT in r.metrics]:
+            middle, least, most = (percent(of(shares)) for of in (median, min, max))
+            rounds = counted(len(shares), "round")
+            notes.append(f"note: {name}: {middle} of the records that were due timed out ({least} to {most}, {rounds})")
+    return notes
 
 
 def lag_notes(measurements: Mapping[str, Measurement]) -> list[str]:
@@ -177,11 +152,6 @@ def unavailable_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     ]
 
 
-def _spread(measurement: Measurement) -> str:
-    values = [r.metrics["records_per_s"] for r in measurement.rounds if r.metrics.get("records_per_s")]
-    return spread_text(spread(values)) if len(values) > 1 else "-"
-
-
 def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[str, ...]]:
     """Return the relations' cells: name, what is compared, ratio, its bounds, verdict; of a range the deciding step."""
     rows: list[tuple[str, ...]] = []
@@ -199,27 +169,13 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
     """Return the cells of COMPARISON_COLUMNS for each comparison."""
     rows: list[tuple[str, ...]] = []
     for comparison, outcome in comparisons:
-        primary = outcome.primary
-        if primary is None:
-            rows.append((outcome.name, *"------", duration(outcome.minutes * 60), outcome.effect.value))
-            continue
-        sides = (metric_value(m, primary.metric.name) for m in (comparison.baseline, comparison.candidate))
-        before, after = map(or_dash, sides)
-        low, high = primary.interval
-        interval = f"{low * 100:+.1f} .. {high * 100:+.1f} %"
-        rows.append(
-            (
-                outcome.name,
-                primary.metric.name,
-                before,
-                after,
-                signed(primary.estimate),
-                interval,
-                f"{outcome.units} {UNITS[comparison.method]}",
-                f"{outcome.minutes:.1f}",
-                outcome.effect.value,
-            )
-        )
+        cells, spent = tuple("------"), duration(outcome.minutes * 60)
+        if primary := outcome.primary:
+            metric, (low, high) = primary.metric.name, primary.interval
+            sides = (or_dash(metric_value(side, metric)) for side in (comparison.baseline, comparison.candidate))
+            interval, units = f"{low * 100:+.1f} .. {high * 100:+.1f} %", f"{outcome.units} {UNITS[comparison.method]}"
+            cells, spent = (metric, *sides, signed(primary.estimate), interval, units), f"{outcome.minutes:.1f}"
+        rows.append((outcome.name, *cells, spent, outcome.effect.value))
     return rows
 
 
@@ -231,14 +187,9 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
             info, known = metric_info(judgement.metric), judgement.baseline
             cells = ("-",) * 5
             if info and known and judgement.measured is not None and judgement.interval and judgement.limit is not None:
-                low, high = (end / known for end in judgement.interval)
-                cells = (
-                    number(known),
-                    number(judgement.measured),
-                    f"{judgement.measured / known:.3f}",
-                    f"{low:.3f} .. {high:.3f}",
-                    f"{info.bound} {judgement.limit / known:.2f}",
-                )
+                ratio, (low, high) = judgement.measured / known, (end / known for end in judgement.interval)
+                bounds = (f"{low:.3f} .. {high:.3f}", f"{info.bound} {judgement.limit / known:.2f}")
+                cells = (number(known), number(judgement.measured), f"{ratio:.3f}", *bounds)
             spent = (str(len(comparison.orders)), f"{comparison.minutes:.1f}")
             rows.append((name, judgement.metric, *cells, *spent, judgement.verdict.value))
     return rows
@@ -247,37 +198,29 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int, cause: str = "") -> str:
     """Return a comparison in one line; `cause`: of the exit code, where no effect shows it."""
     effects = [outcome.effect for outcome in outcomes]
-    undecided = any(map(is_undecided, effects))
-    words = word(exit_code, without_thresholds=False, undecided=undecided) + (f": {cause}" if cause else "")
+    words = word(exit_code, without_thresholds=False, undecided=any(map(is_undecided, effects)))
+    words += f": {cause}" if cause else ""
     return f"{words}: scenarios {_counts(Effect, effects)}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table: text to the left, numbers to the right, the verdict (last column) in colour and worst first.
-
-    On a person's terminal that is too narrow, text between the first and the last column is cut short.
-    """
+    """Write a table, worst verdict (last column) first; where a person's terminal is too narrow, text is cut short."""
     if not rows:
         return
     rows = sorted(rows, key=lambda row: place(row[-1]))
     widths = fitting(head, rows, shutil.get_terminal_size().columns if reporter.isatty else None)
 
-    def line(row: Sequence[str]) -> str:
-        cells = []
-        for cell, width in zip(row[:-1], widths[:-1], strict=True):
-            shown = cell if len(cell) <= width else cell[: width - 1] + "…"
-            cells.append(shown.rjust(width) if _numeric(cell) else shown.ljust(width))
-        return "  ".join(cells) + "  "
-
     reporter.write_line("  ".join(name[:width].ljust(width) for name, width in zip(head, widths, strict=True)).rstrip())
     for row in rows:
-        reporter.write(line(row))
+        for cell, width in zip(row[:-1], widths[:-1], strict=True):
+            shown = cell if len(cell) <= width else cell[: width - 1] + "…"
+            reporter.write((shown.rjust(width) if _numeric(cell) else shown.ljust(width)) + "  ")
         colour = COLOURS.get(row[-1])
         reporter.write_line(row[-1], **({colour: True} if colour else {}))
 
 
 def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[int]:
-    """Return the columns' widths, two apart, within this many columns of a terminal if cutting text allows it.
+    """Return the columns' widths, two apart, within a terminal's columns if cutting text allows it.
 
     The widest text is cut first, never below its head or 12 characters; numbers, the first and the last column never.
     """
@@ -309,11 +252,7 @@ def summary_line(
     by_reference: bool = False,
     cause: str = "",
 ) -> str:
-    """Return the run in one line: red or green, how many were judged and how, how many not run.
-
-    `by_reference`: judged against a reference instead of thresholds. `cause`: of the exit code, where no verdict
-    shows it.
-    """
+    """Return the run in one line; `cause`: of the exit code, where no verdict shows it."""
     verdicts, of_relations = [outcome.verdict for outcome in outcomes], [outcome.verdict for outcome in relations]
     missing = Verdict.MISSING in verdicts
     undecided = any(map(is_undecided, (*verdicts, *of_relations)))

@@ -60,8 +60,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
     """Return the cells of the scenarios with a fault in FAULT_COLUMNS' order: medians, of losses the sum."""
     rows: list[tuple[str, ...]] = []
     for name, scenario, measurement in _with_fault({name: measurements[name] for name in outcomes}):
-        values = [metric_value(measurement, metric) for metric in MEDIANS]
-        outage, *times = (or_dash(value, "{:.1f}".format) for value in values)
+        outage, *times = (or_dash(metric_value(measurement, metric), "{:.1f}".format) for metric in MEDIANS)
         if resolution := resolution_s(measurement):
             outage += f" ±{resolution:.1f}"
         losses = [f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}" for metric in SUMS]
@@ -74,20 +73,16 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
 
 def kind_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return the notes of each kind of fault on the scenarios that have it."""
-    notes = []
-    for kind in FAULTS.values():
-        for name, scenario, measurement in _with_fault(measurements):
-            if scenario.fault.kind == kind.name:
-                text = kind.note(Figures(partial(metric_value, measurement), number))
-                notes += [f"note: {name}: {text}"] if text else []
-    return notes
+    return [
+        f"note: {name}: {text}"
+        for kind in FAULTS.values()
+        for name, scenario, measurement in _with_fault(measurements)
+        if scenario.fault.kind == kind.name and (text := kind.note(Figures(partial(metric_value, measurement), number)))
+    ]
 
 
 def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None, recording: str) -> str:
-    """Return a note that scenarios with a fault have no stored outage; empty when all have.
-
-    `recording`: the command that records thresholds for such runs.
-    """
+    """Return a note that scenarios with a fault have no stored outage; `recording`: the command that stores them."""
     stored = profile.thresholds if profile else {}
     without = [
         name for name, *_ in _with_fault(measurements) if not any(t.metric.name == OUTAGE for t in stored.get(name, ()))
@@ -118,18 +113,14 @@ def peak_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measur
         if shape is None:
             continue
         metrics = (*(f"{latency}.p99" for latency in PHASE_LATENCY.values()), P99_BACK, OWED, *PHASE_CPU.values())
-        values = [metric_value(measurements[name], metric) for metric in metrics]
-        rows.append((name, " to ".join(map(number, shape.rates)), *map(or_dash, values), outcome.verdict.value))
+        figures = (or_dash(metric_value(measurements[name], metric)) for metric in metrics)
+        rows.append((name, " to ".join(map(number, shape.rates)), *figures, outcome.verdict.value))
     return rows
 
 
 def machine_notes(measured: Mapping[str, Measurement], recorded: Mapping[str, float] | None) -> list[str]:
-    """Return a note on the scenarios beside which the machine was off, with what was worst; none where it was not.
-
-    `recorded`: the canary of the profile that is held.
-    """
-    by_scenario = {name: machine_doubts(measurement.canary, recorded) for name, measurement in measured.items()}
-    doubts = {name: of_scenario for name, of_scenario in by_scenario.items() if of_scenario}
+    """Return a note on the scenarios beside which the machine was off; `recorded`: the canary of the held profile."""
+    doubts = {name: found for name, m in measured.items() if (found := machine_doubts(m.canary, recorded))}
     if not doubts:
         return []
     worst = max((doubt for each in doubts.values() for doubt in each), key=lambda doubt: doubt.factor or 1.0)
