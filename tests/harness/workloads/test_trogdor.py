@@ -59,6 +59,7 @@ def test_what_is_sent_and_read() -> None:
     ("generator", "codec", "record_bytes", "payload"),
     [
         ({"type": "constant", "size": 100}, "none", 100, Payload()),
+        ({"type": "constant", "size": 100, "components": [3]}, "none", 100, Payload()),  # a key of another type
         ({"type": "constant", "size": 100}, "lz4", 100, Payload(kind="text", ratio=20)),
         ({"type": "sequential", "size": 64}, "none", 64, Payload()),
         ({"type": "uniformRandom", "size": 100, "padding": 75, "seed": 1}, "lz4", 100, Payload(kind="text", ratio=4)),
