@@ -535,6 +535,20 @@ def test_a_broker_that_a_fault_has_made_stand_still_holds_nothing_up(
     assert took_s < 3.0
 
 
+def test_a_broker_that_stands_still_does_not_hold_a_start_up(
+    pulsar: FakePulsar, target: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was waited for twice 20 s at each look at the brokers."""
+    goes_on = threading.Event()
+    pulsar.first.append((lambda request: request.broker == 3 and goes_on.wait(5.0) and False, None))
+    monkeypatch.setattr("perfgate.systems.pulsar.attached.nodes.ANSWER_WITHIN_S", 0.1)
+    began = time.perf_counter()
+    target(pulsar, urls=pulsar.urls[:2]).prepare([SPEC])
+    took_s = time.perf_counter() - began
+    goes_on.set()
+    assert took_s < 3.0
+
+
 @pytest.mark.parametrize(
     ("stated", "session_s"),
     [

@@ -21,6 +21,8 @@ NO_SUPERUSER = (
     "its role is no superuser: which brokers there are, and whether one is gone, cannot be seen "
     f"({page('targets-pulsar')})"
 )
+ANSWER_WITHIN_S = 5.0
+"""For a broker's own addresses: one that stands still is asked for them at each look, and does not hold a start up."""
 OF_ONE = ("advertised", "bind", "brokerServicePort", "webServicePort", "brokerId", "numHttpServerThreads", "haProxy")
 """Prefixes of settings that differ from broker to broker and do not affect their speed."""
 
@@ -117,7 +119,7 @@ def urls_of(admin: Admin, described: DescribedPulsar, addresses: Collection[str]
     A broker that speaks TLS and clear text is listed with the port of the latter, and reports the other.
     """
     scheme = described.admin_urls[0].partition("://")[0]
-    known: dict[str, str] = {}
+    known, admin = dict[str, str](), admin.impatient(ANSWER_WITHIN_S)
     for at in dict.fromkeys((*described.admin_urls, *(f"{scheme}://{address}" for address in addresses))):
         if at.partition("://")[2] in known:
             continue
