@@ -50,7 +50,10 @@ class PulsarCleaner(Cleaner[Admin]):
         return super().put_back(admin, [leftover for leftover in leftovers if self._may_be_here(admin, leftover)])
 
     def _may_be_here(self, admin: Admin, leftover: Leftover) -> bool:
-        """Whether the run may have been on this cluster: others may have its name, and its metadata's address too."""
+        """Whether the run may have been on this cluster: others may have its name, and its metadata's address too.
+
+        A run by another file, or other servers, was where its namespace is.
+        """
         if leftover.target in ("", self._described.identity) or not leftover.topics:
             return True
         try:

@@ -173,7 +173,7 @@ def listed(nodes: Nodes, numbers: Collection[int]) -> str:
 
 
 def refuse_others(admin: Admin, described: DescribedPulsar, nodes: Nodes) -> None:
-    """Raise ConfigurationError when the file names another cluster, or has an address of another, which answers."""
+    """Raise ConfigurationError when the file names another cluster, or an address that answers is of another."""
     if described.cluster_id and nodes.name != described.cluster_id:
         raise ConfigurationError(
             f"{described.path}: cluster is {described.cluster_id}, and these brokers are of cluster {nodes.name}: "

@@ -60,7 +60,7 @@ class Trials:
         return self._refusals[topic]
 
     def lacking_bookies(self, number: int) -> str:
-        """A message where fewer bookies take entries: lists have those that are away; a ledger over all shows them."""
+        """A message where fewer bookies take entries: those away are listed too, a ledger over all shows them."""
         refused = self._tried("bookies", replace(PLAIN, config=((ENSEMBLE, str(number)),))) if number else None
         return TOO_FEW.format(number) if refused and refused.code == NOT_ENOUGH_BOOKIES else ""
 

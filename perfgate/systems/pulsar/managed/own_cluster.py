@@ -322,7 +322,7 @@ class StartedTarget(OwnTarget[Started]):
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """The reason against a scenario that severs links, or needs more bookies than there are to be made."""
+        """The reason against a scenario that severs links, or lacks bookies for a topic that is not to be refused."""
         topic, bookies = scenario.topic, scenario.cluster.bookies
         if topic.ensemble > bookies and not scenario.refusal:
             return f"quorums {topic.quorums} need {topic.ensemble} bookies; the cluster has {bookies}"
