@@ -22,6 +22,7 @@ RELEASED = re.compile(r"\d+(\.\d+)*([.-](Final|GA|RELEASE|jre|android|alpha\d*|b
 """Versions of public releases; those of forks and snapshots have other parts."""
 VARIABLE = "KAFKA_PERF_GATE_MAVEN"
 """Environment variable with the address of a mirror of Maven Central; it overrides settings.xml."""
+XMLNS = r"""\sxmlns\s*=\s*("[^"]*"|'[^']*')"""
 OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
 PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
@@ -73,7 +74,7 @@ def mirror() -> Mirror | None:
     if not path.is_file():
         return None
     try:
-        settings = ElementTree.fromstring(re.sub(r'\sxmlns="[^"]*"', "", path.read_text(), count=1))  # noqa: S314 - the user's own file
+        settings = ElementTree.fromstring(re.sub(XMLNS, "", path.read_text(), count=1))  # noqa: S314 - the user's own file
     except (OSError, ElementTree.ParseError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
     for element in settings.iterfind("mirrors/mirror"):
