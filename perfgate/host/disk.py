@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
@@ -36,6 +37,13 @@ def nearest(path: Path) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return nearest(path.absolute().parent)
     return path
+
+
+def is_there(path: Path) -> bool:
+    """Whether something is at a path that a person states; not where it cannot be one, or this user may not look."""
+    with suppress(OSError):
+        return path.exists()
+    return False
 
 
 def check_disk(needed: float, folder: Path) -> None:

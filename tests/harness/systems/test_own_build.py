@@ -91,6 +91,13 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache" / "kafka-perf-gate" / "builds").iterdir())
 
 
+@pytest.mark.parametrize("home", ["~nobody-of-this-name/kafka", "A" * 300])
+def test_what_can_be_no_path_is_no_build(home: str) -> None:
+    """A home of nobody, or a name that is too long, was a traceback."""
+    with pytest.raises(ConfigurationError, match="no such folder or archive"):
+        java.jars_of_build(home)
+
+
 def test_an_archive_that_is_damaged_is_one_message(tmp_path: Path) -> None:
     """Where the damage was in a file's own bytes it was a traceback."""
     home, packed = distribution(tmp_path), io.BytesIO()
@@ -181,6 +188,14 @@ def test_mavens_own_mirror_of_central_is_used(tmp_path: Path, of: str, mirrored:
     assert mirror() is None
     settings_xml(tmp_path / "home", one(of))
     assert mirror() == (Mirror("https://mirror.example/maven") if mirrored else None)
+
+
+def test_mavens_settings_may_have_either_quotes(tmp_path: Path) -> None:
+    """In single ones the namespace stayed, and the mirror was not seen: jars were fetched past it."""
+    settings_xml(tmp_path / "home", one("*"))
+    path = tmp_path / "home" / ".m2" / "settings.xml"
+    path.write_text(path.read_text().replace('"', "'"))
+    assert mirror() == Mirror("https://mirror.example/maven")
 
 
 def test_a_variable_comes_before_mavens_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,7 @@ def test_the_cross_zone_is_held_to_the_same(tmp_path: Path) -> None:
         ("", '[client]\nauthPlugin = "a.Basic"\n', "the suite's clients log in by"),
         ("", '[client]\nauthPlugin = "tls"\n', "needs tlsCertificateFilePath"),
         ("", '[client]\ntlsTrustCertsFilePath = "nowhere.pem"\n', "there is no file"),
+        ("", f'[client]\ntlsTrustCertsFilePath = "{"A" * 300}"\n', "there is no file"),
         ("", '[client]\ntlsAllowInsecureConnection = "perhaps"\n', "must be true or false"),
         ('durability = "some"', "", "must be 'page cache' or 'fsync'"),
         ('bootstrap-servers = "a:1"', "", "unknown key 'bootstrap-servers'"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from perfgate.host.disk import is_there
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted, revealed
@@ -65,7 +66,7 @@ def no_client(client: Mapping[str, str], words: str) -> str:
     """The reason why no client can be made of these settings, by librdkafka's `words`, and the remedy."""
     words = words.removeprefix("Failed to create admin client: ")
     files = {name: client[name] for name in (*INSIDE, *NAMES_A_FILE) if name in client and client[name] != PROBE}
-    if missing := next((name for name, file in files.items() if name in words and not Path(file).exists()), ""):
+    if missing := next((name for name, file in files.items() if name in words and not is_there(Path(file))), ""):
         return f"{missing}: no such file: {files[missing]}"
     mechanism = mechanism_of(client)
     if "No provider for SASL mechanism" in words or "Unsupported SASL mechanism" in words:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from perfgate.host.disk import is_there
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
@@ -182,7 +183,7 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
         if "-----BEGIN" in values[name]:  # a key's text is not to be shown
             instead = f"; the text goes into {INSIDE[name]}" if name in INSIDE else ""
             raise ConfigurationError(f"[client] {name} must be the path of a file, and is a file's text{instead}")
-        if not Path(str(values[name])).exists() and (beside := folder / str(values[name])).exists():
+        if not is_there(Path(str(values[name]))) and is_there(beside := folder / str(values[name])):
             values[name] = str(beside)  # as every other path of the file
     client = {
         name: as_stated(name, _as_compared(name, value), elsewhere=is_elsewhere(table.get(name)))

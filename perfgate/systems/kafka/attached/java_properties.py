@@ -15,6 +15,7 @@ from pathlib import Path
 
 import javaproperties
 
+from perfgate.host.disk import is_there
 from perfgate.host.guard import Guard
 from perfgate.host.java import find_java
 from perfgate.model.errors import ConfigurationError
@@ -305,6 +306,6 @@ def key_stores_of_a_run() -> KeyStores:
 
 def _existing(location: str, name: str) -> Path:
     path = Path(location)
-    if not path.is_file():
+    if not (is_there(path) and path.is_file()):
         raise ConfigurationError(f"{name}: no such file: {path}")
     return path

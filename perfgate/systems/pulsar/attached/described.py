@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from perfgate.host.disk import is_there
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import System
 from perfgate.model.errors import ConfigurationError
@@ -180,7 +181,7 @@ def _client(folder: Path, table: Mapping[str, Any]) -> dict[str, str]:
     for name in FILES:
         if name in values:
             file = path_of(folder, values[name])
-            if not file.is_file():
+            if not (is_there(file) and file.is_file()):
                 raise ConfigurationError(f"[client] {name}: there is no file {file}")
             values[name] = str(file.resolve())
     if TOKEN in values:
