@@ -32,7 +32,7 @@ RECEIVED = {
 
 def test_every_count_of_every_process_is_added_up() -> None:
     """Those whose type had been narrowed to a count within bounds were left out, which no test without brokers saw."""
-    added: Any = _load_result([SENT] * 3, [RECEIVED] * 3, warmup_s=1.0, steady=True, window_s=2.0)
+    added: Any = _load_result([SENT] * 3, [RECEIVED] * 3, warmup_s=1.0, steady=True, window_s=2.0, woken_ms=None)
     for side, given in ((added.sent, SENT), (added.received, RECEIVED)):
         counts = {one.name: getattr(side, one.name) for one in fields(side)}
         whole = {name: value for name, value in counts.items() if isinstance(value, int)}
@@ -49,7 +49,7 @@ def test_every_count_of_every_process_is_added_up() -> None:
 def test_each_group_has_counts_of_its_own() -> None:
     """Three groups of two processes each; those of a group follow one another."""
     processes = [{**RECEIVED, "received": n, "received_in_window": 10 * n} for n in range(1, 7)]
-    added = _load_result([], processes, warmup_s=1.0, steady=True, window_s=2.0, groups=3).received
+    added = _load_result([], processes, warmup_s=1.0, steady=True, window_s=2.0, woken_ms=None, groups=3).received
     assert added is not None
     assert added.by_group == [(3, 30), (7, 70), (11, 110)]
     assert (added.received, added.received_in_window) == (21, 210)
