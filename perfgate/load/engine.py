@@ -110,10 +110,13 @@ class SuiteEngine:
             workers |= {f"{prefix}{name}": request for name, request in requests.items()}
         # It measures this machine alone.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
-        with probe as wake, Generators(workers, transport) as generators:
-            generators.follow(CONSUME if backlog else PRODUCE, reads=backlog, due=load.open_loop and not load.times_out)
-            if works := spec.scenario.consumers is not None and spec.scenario.consumers.work_ms > 0:
-                generators.follow_lag(spec.scenario.groups)
+        works = spec.scenario.consumers is not None and spec.scenario.consumers.work_ms > 0
+        leading, due = CONSUME if backlog else PRODUCE, load.open_loop and not load.times_out
+        groups = spec.scenario.groups if works else 0
+        with (
+            probe as wake,
+            Generators(workers, transport, leading=leading, reads=backlog, due=due, groups=groups) as generators,
+        ):
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
             generators.post(start=start)
@@ -223,8 +226,8 @@ class SuiteEngine:
         (request,) = self._system.producers_of(replace(spec, scenario=scenario)).values()
         write_s = max(records * scenario.record_bytes / 1e6, 2 * records / load.rate)
         bound_s = self._system.drain_s_of(scenario) + write_s
-        with Generators({PRODUCE: {**request, "records": records, "most_s": bound_s + MARGIN_S}}) as generators:
-            generators.follow(PRODUCE)
+        request |= {"records": records, "most_s": bound_s + MARGIN_S}
+        with Generators({PRODUCE: request}, leading=PRODUCE) as generators:
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             generators.post(start=time.monotonic())
             try:

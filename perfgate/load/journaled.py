@@ -74,8 +74,7 @@ class JournaledGenerators:
         self._workers = {**self._consumers(), **self._system.producers_of(self._spec)}
         own = {"history": str(self._folder), "most_s": MOST_S + self._spec.scenario.held_s}
         specs = {name: {**worker, **own} for name, worker in self._workers.items()}
-        self._running = Generators(specs, self._transport)
-        self._running.follow(PRODUCE)
+        self._running = Generators(specs, self._transport, leading=PRODUCE)
         return self
 
     def _consumers(self) -> Requests:
@@ -238,8 +237,7 @@ def read_everything(
     (worker,) = instructions.consumers_of(replace(spec, scenario=scenario)).values()
     records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * scenario.record_bytes / READ_BYTES_PER_S
     request = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
-    with Generators({CONSUME: request}, transport) as generators:
-        generators.follow(CONSUME)
+    with Generators({CONSUME: request}, transport, leading=CONSUME) as generators:
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
         generators.post(start=(began := time.monotonic()))
         whole = False

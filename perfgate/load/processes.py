@@ -139,22 +139,26 @@ class Generators:
         specs: Mapping[str, Mapping[str, object]],
         transport: Transport | None = None,
         *,
+        leading: str = "",
+        reads: bool = False,
+        due: bool = False,
+        groups: int = 0,
         beat_s: float = BEAT_S,
         held_s: float = HELD_S,
     ) -> None:
         """`specs`: the instructions of each process, by its name in messages; `transport`: None for this host.
 
-        `beat_s`: how often each is sent a sign that the run is there; `held_s`: after so long without coming round to
-        its processes the run is taken to stand still, and sends none.
+        The rate of the group `leading` is the load's. `reads`: it reads existing records; `due`: records have times of
+        their own, and brokers keep up with them. `groups`: number of consumer groups whose lag is recorded at each
+        report. `beat_s`: how often each process is sent a sign that the run is there; `held_s`: after so long without
+        coming round to its processes the run is taken to stand still, and sends none.
         """
         transport = transport or LocalTransport()
         self._beat_s, self._held_s = beat_s, held_s
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
-        self._leading, self._reads, self._due = "", False, False
-        self._groups = 0
-        """Number of consumer groups whose lag is followed."""
+        self._leading, self._reads, self._due, self._groups = leading, reads, due, groups
         self._lag: list[Behind] = []
         self._ended = threading.Event()
         self._looked_at = math.inf
@@ -191,17 +195,6 @@ class Generators:
         (process,) = (process for process in self._processes if process.name == name)
         process.killed = True
         process.channel.kill()
-
-    def follow(self, leading: str, *, reads: bool = False, due: bool = False) -> None:
-        """Take the rate of the group `leading` as the load's.
-
-        `reads`: it reads existing records; `due`: records have times of their own, and brokers keep up with them.
-        """
-        self._leading, self._reads, self._due = leading, reads, due
-
-    def follow_lag(self, groups: int) -> None:
-        """Record at each report how far the consumers of this number of groups are behind the producers."""
-        self._groups = groups
 
     def lag(self, opens: float, closes: float, drained_s: float | None) -> Lag:
         return lag_of(self._lag, opens, closes, drained_s)

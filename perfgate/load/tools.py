@@ -163,6 +163,10 @@ def result_of(
         steady=True,
         window_s=closed - opened,
         **usage.span(),
+        hosts=(),
+        one_clock=False,
+        beside=(),
         sent=sent,
         received=received,
+        lag=None,
     )

@@ -45,29 +45,20 @@ def emit(event: str, **fields: Any) -> None:
 
 
 class LoadClient(Protocol):
-    """A producer or a consumer in a thread of its own."""
+    """A producer or a consumer in a thread of its own.
+
+    It works from `start` on until there is nothing left to do. `stop`, after which `run` returns soon, and `progress`,
+    the counts so far, are called from another thread. `errors`: the first words of each kind; `recorders`: latencies.
+    """
 
     @property
-    def errors(self) -> Mapping[str, str]:
-        """The first words of each kind of error."""
-
-    def connect(self) -> None:
-        """Make everything ready. Raises LoadClientError."""
-
-    def run(self, start: float) -> None:
-        """Work from `start` on until there is nothing left to do."""
-
-    def stop(self) -> None:
-        """Let `run` return soon; called from another thread."""
-
-    def progress(self) -> Mapping[str, int]:
-        """Counts so far; called from another thread."""
-
-    def result(self) -> Mapping[str, Any]:
-        """The counts."""
-
-    def recorders(self) -> Mapping[str, LatencyRecorder]:
-        """The latencies by name."""
+    def errors(self) -> Mapping[str, str]: ...
+    def connect(self) -> None: ...
+    def run(self, start: float) -> None: ...
+    def stop(self) -> None: ...
+    def progress(self) -> Mapping[str, int]: ...
+    def result(self) -> Mapping[str, Any]: ...
+    def recorders(self) -> Mapping[str, LatencyRecorder]: ...
 
 
 class Control:

@@ -265,8 +265,7 @@ def test_a_client_that_never_got_metadata_is_the_brokers_doing() -> None:
 @pytest.mark.parametrize("reads", [True, False])
 def test_consumers_that_are_given_none_of_a_backlog_are_the_brokers_doing(reads: bool) -> None:
     """Producers that got nothing acknowledged were BROKEN, these INVALID."""
-    with processes_of("consumer-1") as (running, heard):
-        running.follow("consumer", reads=reads)
+    with processes_of("consumer-1", leading="consumer", reads=reads) as (running, heard):
         heard("consumer-1", {"event": "progress", "at": 0.0, "attempted": 0, "done": 0, "failed": 0})
         with pytest.raises(LoadError, match="no record was acknowledged or received") as caught:
             running.warm_up(time.monotonic(), 0.0, observer([]))
@@ -289,7 +288,7 @@ def test_a_backlog_that_brokers_do_not_take_in_time_is_broken(
     late = processes.NotInTimeError("the generator process producer gave no result within 130 s")
     running.__enter__.return_value.wait_for.side_effect = [None, late]
     running.__enter__.return_value.last = last
-    generators_by(lambda *_: running)
+    generators_by(lambda *_, **__: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(LoadError) as caught:
         LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())

@@ -92,7 +92,7 @@ def test_brokers_that_do_not_take_a_backlog_are_broken(
     running.__exit__.return_value = None
     result = {"acked": 7, "attempted": 10, "failed": failed, "errors": {}}
     running.__enter__.return_value.wait_for.return_value = [result]
-    generators_by(lambda *_: running)
+    generators_by(lambda *_, **__: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(SendsFailedError, match="of the backlog's 10 records 7 were acknowledged") as caught:
         LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 from perfgate.load.processes import Generators
@@ -59,9 +60,9 @@ def driver(script: str, end_s: float = END_S) -> LibrdkafkaDriver:
 
 
 @contextmanager
-def processes(*names: str) -> Iterator[tuple[Generators, Heard]]:
+def processes(*names: str, **followed: Any) -> Iterator[tuple[Generators, Heard]]:
     """Generator processes of these names that are none, and what is called with what each of them says."""
     transport = Mock(lead_s=0.0)
     transport.start.return_value = {name: Mock() for name in names}
-    with Generators({name: {} for name in names}, transport) as generators:
+    with Generators({name: {} for name in names}, transport, **followed) as generators:
         yield generators, transport.start.call_args.args[1]

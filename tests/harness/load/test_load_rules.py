@@ -128,8 +128,7 @@ def test_partitions_that_are_not_there_yet_leave_an_even_rate() -> None:
 def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, after_s: float) -> None:
     """A fifth of the partitions stalls for 2 s; what was sent to them is acknowledged at once then."""
     start = float(int(time.monotonic()) - 10)
-    with processes("producer-1") as (generators, heard):
-        generators.follow("producer", due=due)
+    with processes("producer-1", leading="producer", due=due) as (generators, heard):
         for eighth in range(40):
             done = 60 * eighth - (12 * eighth if eighth < 16 else 0)
             counts = {"attempted": 60 * eighth, "done": done, "failed": 0}
@@ -167,8 +166,7 @@ def test_a_load_goes_on_whose_only_producer_was_killed_before_its_first_report()
 def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
     """A target's limit of failed sends saw those of the scenario's own load alone until the round was over."""
     names, moment = ("producer-1", "noisy-producer-1", "noisy-producer-2", "noisy-consumer-1"), time.monotonic()
-    with processes(*names) as (generators, heard):
-        generators.follow("producer")
+    with processes(*names, leading="producer") as (generators, heard):
         for name in reversed(names):
             failed = 5 if "noisy-producer" in name else 0
             heard(name, {"event": "progress", "at": moment, "attempted": 10, "done": 10 - failed, "failed": failed})
@@ -181,8 +179,7 @@ def test_failed_sends_of_a_load_beside_are_seen_while_it_runs() -> None:
 def test_a_load_beside_may_be_called_like_a_role() -> None:
     """Of one called "producers" the records passed for the scenario's own, and more were sent than acknowledged."""
     names = ("producer-1", "producers-producer-1", "consumer2-consumer-1", "consumer-1")
-    with processes(*names) as (generators, heard):
-        generators.follow("producer")
+    with processes(*names, leading="producer") as (generators, heard):
         for name in reversed(names):
             heard(name, {"event": "progress", "at": time.monotonic(), "attempted": 10, "done": 10, "failed": 0})
             heard(name, {"event": "result", "of": name})

@@ -129,8 +129,7 @@ def test_lag_is_of_the_window(reports: list[tuple[float, float]], most: float, g
 
 
 def test_lag_is_what_producers_have_done_and_each_group_has_not() -> None:
-    with processes("consumer-1", "producer-1") as (generators, heard):
-        generators.follow_lag(2)
+    with processes("consumer-1", "producer-1", groups=2) as (generators, heard):
         for name, done in (("consumer-1", 1_500), ("producer-1", 1_000)):
             heard(name, {"event": "progress", "at": 5.0, "attempted": done, "done": done, "failed": 0})
         generators.listen_until(time.monotonic() + 0.3, "measuring", observer([]))

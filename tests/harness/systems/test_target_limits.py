@@ -83,7 +83,7 @@ def test_every_load_is_told_what_the_target_allows(
         running = MagicMock()
         running.__enter__.return_value.wait_for.return_value = [{"acked": 5}]
 
-        def generators(specs: dict[str, dict[str, Any]]) -> MagicMock:
+        def generators(specs: dict[str, dict[str, Any]], **_: str) -> MagicMock:
             told.extend(specs.values())
             return running
 

@@ -69,8 +69,7 @@ class Ledger:
             raise TargetError(f"ledger {stats.get('ledgerId')}: its metadata states no ensemble: {text[:200]!r}")
         last = BOOKIES.findall(ensembles[1])[-1]
         return cls(
-            quorums=tuple(map(int, quorums.groups())),
-            bookies=tuple(bookie.strip() for bookie in last.split(",")),
+            quorums=tuple(map(int, quorums.groups())), bookies=tuple(bookie.strip() for bookie in last.split(","))
         )
 
 
