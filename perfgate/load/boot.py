@@ -1,8 +1,7 @@
 """The first program of a run on a load host: checks the versions, installs them where asked, becomes the agent.
 
 It is sent over the standard input of a bare Python (3.11 or newer) and knows the standard library alone. Input and
-output are JSON lines; those of the output begin with MARK, because a login shell may print lines of its own. An error
-is reported in a single line, as {"event": "failed", "reason": ...}.
+output are JSON lines; those of the output begin with MARK, because a login shell may print lines of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Protocols of a system's sending and reading clients, their errors, and copies of their memory.
-
-A worker process loads ``perfgate.systems.<system>.load.clients``, a :class:`ClientModule`, by the "system" of its spec.
-"""
+"""Protocols of a system's sending and reading clients, which a worker process loads; their errors and memory."""
 
 from __future__ import annotations
 
@@ -156,10 +153,7 @@ class ReadingClient(BrokerClient, Protocol):
     """A consumer of a topic."""
 
     AT_END: int
-    """`err` of a row for a partition that was read to its end, which is the row's `offset`.
-
-    Used only where the spec's "laps" asks for it.
-    """
+    """`err` of a row for a partition that was read to its end, the row's `offset`; only with the spec's "laps"."""
     fetches: int
     fetch_ms: float
     """Number of fetch requests in the window, and the sum of their times; both 0 where a client does not know."""

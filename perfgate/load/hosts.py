@@ -85,7 +85,6 @@ class _Host:
         return estimate(self._exchange() for _ in range(EXCHANGES))
 
     def begin_anew(self) -> None:
-        """Estimate the clock before a round, and forget the journals of the last one."""
         self.clock = Track(self.look())
         self.journals = HostJournals(self.name, self.ask)
 

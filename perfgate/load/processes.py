@@ -92,7 +92,6 @@ def has_grown(before: Sequence[float], now: Sequence[float], growth: float = GRO
 
 
 def latest_before(history: Sequence[Progress], at: float) -> Progress | None:
-    """The last report up to this moment; None where there is none."""
     return next((progress for progress in reversed(history) if progress.at <= at), None)
 
 

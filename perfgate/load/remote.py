@@ -1,7 +1,7 @@
 """The process of an agent on a load host of a file: a Dask worker that ends with the run. ``-m perfgate.load.remote``.
 
-Its standard input is a pipe of the run, over ssh or not: first the scheduler to connect to, then a line every few
-seconds. When that ends, or is silent for SILENT_S, the run is gone: this process ends, with all that it has started.
+Its standard input is a pipe of the run: the scheduler to connect to, then a line every few seconds. When that ends, or
+is silent for SILENT_S, the run is gone: this process ends, with all that it has started.
 """
 
 from __future__ import annotations

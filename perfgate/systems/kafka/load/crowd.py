@@ -49,8 +49,8 @@ MOST_BYTES = 1 << 16
 class _Connection:
     """A connection to the leader of a partition; `records`: those that wait, the first of them under way."""
 
-    def __init__(self, partition: int, *, idle: bool) -> None:
-        self.partition, self.idle = partition, idle
+    def __init__(self, *, idle: bool) -> None:
+        self.partition, self.idle = 0, idle
         self.socket: socket.socket | None = None
         self.ready = self.busy = False
         self.records: deque[tuple[int, int, bytes, float]] = deque()
@@ -79,8 +79,8 @@ class Crowd(Failures):
         self._acks = -1 if settings["acks"] in ("-1", "all") else int(settings["acks"])
         self._request_ms = int(settings.get("request.timeout.ms", "30000"))
         self._within_s = float(settings["delivery.timeout.ms"]) / 1e3
-        self._connections = [_Connection(0, idle=False) for _ in range(connections)]
-        self._idle = [_Connection(0, idle=True) for _ in range(idle)]
+        self._connections = [_Connection(idle=False) for _ in range(connections)]
+        self._idle = [_Connection(idle=True) for _ in range(idle)]
         self._turn: list[Iterator[_Connection]] = []
         self._epoll = select.epoll()
         self._by_file: dict[int, _Connection] = {}

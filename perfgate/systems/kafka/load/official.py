@@ -125,7 +125,6 @@ def producer_arguments(
 
 
 def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: str, records: int) -> list[str]:
-    """ConsumerPerformance's arguments, without addresses and log-in."""
     count = "--num-records" if new_options(version) else "--messages"
     return ["--topic", topic, "--group", group, count, str(records)]
 

@@ -1,8 +1,4 @@
-"""Requests to Pulsar's brokers over their web service.
-
-A cluster's interfaces to it: :mod:`perfgate.systems.pulsar.client.topics` and
-:mod:`perfgate.systems.pulsar.client.live_settings`. This module imports nothing: load hosts have few packages.
-"""
+"""Requests to Pulsar's brokers over their web service. This module imports nothing: load hosts have few packages."""
 
 TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
 TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")

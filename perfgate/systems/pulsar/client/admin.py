@@ -123,7 +123,6 @@ class Admin(WebService):
         return [str(name) for name in self.get("/admin/v2/brokers/configuration", "asking for dynamic settings")]
 
     def dynamic_values(self) -> dict[str, str]:
-        """The dynamic settings of all brokers of the cluster."""
         values = self.get("/admin/v2/brokers/configuration/values", "asking for dynamic settings")
         return {str(name): str(value) for name, value in (values or {}).items()}
 

@@ -1,6 +1,4 @@
-"""Broker settings that Pulsar changes while its brokers run: the same value for all brokers of the cluster, proof that
-each broker took it, and restoration.
-"""
+"""Broker settings that Pulsar changes while it runs: a value for all brokers, proof that each took it, restoration."""
 
 from __future__ import annotations
 
