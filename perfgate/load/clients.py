@@ -169,10 +169,7 @@ class ReadingClient(BrokerClient, Protocol):
         """Number of partitions that it has at present."""
 
     def take(self, hear: Hear) -> int:
-        """Pass on received records and errors, in the order read and without waiting; return the number of rows.
-
-        A client that nothing can wake may wait a little here, and not in `wait`.
-        """
+        """Pass on rows in order, without waiting (a little, where nothing can wake it); return how many."""
 
     def rest(self, rests: bool) -> None:
         """Stop fetching, or resume from the last position; records that were fetched ahead are delivered again."""

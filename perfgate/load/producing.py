@@ -368,10 +368,7 @@ class Sender:
 
 
 class Withdrawing:
-    """Withdraws records in a client's buffer at the window's end, or in the gap (s) after each turn.
-
-    They were never sent, so none of them is in the log; records in flight get their answer.
-    """
+    """Withdraws unsent records at the window's end, or in the gap (s) after each turn; none of them is in the log."""
 
     def __init__(self, client: SendingClient, window: Window, outcomes: Outcomes, gap_s: float) -> None:
         self._client, self._window, self._outcomes, self._gap_s = client, window, outcomes, gap_s

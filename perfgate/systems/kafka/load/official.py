@@ -166,10 +166,7 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProducerOutput:
-    """Output of ProducerPerformance: all records, those after its warm-up, errors by class, and time blocked.
-
-    `throttled_ms`: the longest that brokers held an answer back because of a quota.
-    """
+    """All records, those after warm-up, errors by class, time blocked. `throttled_ms`: longest delay by a quota."""
 
     total: Sending
     steady: Sending | None

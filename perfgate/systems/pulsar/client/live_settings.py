@@ -48,10 +48,7 @@ class LiveSettings:
         return [name for name in names if name not in dynamic]
 
     def change(self, values: Settings) -> float:
-        """See the protocol. Raises ConfigurationError also for a value that brokers would store and not take.
-
-        InterferedError where another client has changed a setting meanwhile.
-        """
+        """See the protocol. Raises ConfigurationError for what would be stored and not taken, InterferedError."""
         self._require()
         if secrets := [name for name, _ in values if may_hold_a_secret(name)]:
             raise ConfigurationError(f"{secrets[0]} holds a secret: it is neither read from the brokers nor changed")

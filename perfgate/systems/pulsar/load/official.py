@@ -277,10 +277,7 @@ def parse_consumed(text: str) -> list[Consumed]:
 
 
 def sent_in_all(text: str) -> tuple[int, Mapping[str, int]]:
-    """Number of records acknowledged, and of those that failed by the name of their error.
-
-    Raises OutputError unless the tool has ended as it should, and with the cause where nothing was acknowledged.
-    """
+    """Records acknowledged, and failed by error. Raises OutputError, with the cause, if none was, or it ended badly."""
     failed = _failed(text)
     causes = "; ".join(f"{count} x {name}" for name, count in failed.items()) or refused(text)
     total = _total(text, "PerformanceProducer", _SENT)

@@ -137,10 +137,7 @@ def refuses(settings: Mapping[str, str], kind: str) -> str:
 
 
 def complete(settings: Mapping[str, str], kind: str) -> dict[str, str]:
-    """The settings with defaults for all others; a listener behind the URL is a setting of its own.
-
-    Raises LoadClientError, also for a malformed service URL, on which libpulsar would end the process.
-    """
+    """All settings, a listener apart. Raises LoadClientError, also for a URL on which libpulsar would end."""
     if reason := refuses(settings, kind):
         raise LoadClientError(reason)
     whole = {name: setting.default for name, setting in {**CLIENT, **BY_KIND[kind]}.items()} | dict(settings)
