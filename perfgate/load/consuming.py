@@ -60,7 +60,7 @@ class Receipts:
         body: Callable[[int], bytes],
         heard: Moments,
     ) -> None:
-        """Count records with at least a header, in the order read; `body`: what follows it in that of an index."""
+        """Count records with whole headers, in the order read; `body` gives the bytes after the header, by index."""
         own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
         if self._journal:
             rows = np.zeros(len(headers), RECEIPT)
