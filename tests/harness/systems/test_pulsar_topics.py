@@ -27,13 +27,6 @@ DURABLE = {
 }
 
 
-class Well:
-    checks = 0
-
-    def check(self) -> None:
-        self.checks += 1
-
-
 @pytest.fixture
 def pulsar() -> Iterator[FakePulsar]:
     with served(FakePulsar()) as found:
@@ -43,7 +36,7 @@ def pulsar() -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def topics(pulsar: FakePulsar, clock: Clock) -> Topics:
-    return Topics(Well(), Admin(pulsar.urls), lambda: {f"broker-{n}:6650": n for n in (1, 2, 3)})
+    return Topics(lambda: None, Admin(pulsar.urls), lambda: {f"broker-{n}:6650": n for n in (1, 2, 3)})
 
 
 def of(pulsar: FakePulsar, number: int) -> Partition:
@@ -203,7 +196,7 @@ def test_every_message_is_counted_once_whatever_became_of_the_brokers(
         pulsar.page = page
         pulsar.topics["kpg/run/kpg-1-topic"] = 1
         pulsar.partitions["kpg/run/kpg-1-topic-partition-0"] = partition
-        keeper = Topics(Well(), Admin(pulsar.urls), dict)
+        keeper = Topics(lambda: None, Admin(pulsar.urls), dict)
         assert keeper.end_offsets(NAME, 1) == (sum(partition.all_entries),)
 
 

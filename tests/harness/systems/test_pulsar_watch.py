@@ -17,11 +17,6 @@ from tests.harness.build.pulsar_brokers import Answer, FakePulsar, Request, serv
 NAME = "persistent://kpg/run/kpg-1-topic"
 
 
-class Well:
-    def check(self) -> None:
-        pass
-
-
 class Scene:
     """Three brokers with one topic, and a watch of it. `bookies`: those that are there."""
 
@@ -54,7 +49,7 @@ def scene() -> Iterator[Scene]:
     with served(FakePulsar()) as pulsar:
         pulsar.namespaces["kpg/run"] = {}
         found = Scene(pulsar)
-        Topics(Well(), Admin(pulsar.urls), lambda: {}).create(NAME, TopicSpec(partitions=3, replication_factor=3))
+        Topics(lambda: None, Admin(pulsar.urls), lambda: {}).create(NAME, TopicSpec(partitions=3, replication_factor=3))
         yield found
 
 

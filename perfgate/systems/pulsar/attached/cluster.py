@@ -60,7 +60,7 @@ class AttachedPulsar(AttachedCluster):
         addresses = {at: number for number, at in nodes.brokers.items()}
         addresses |= {url.partition("://")[2]: number for number, url in nodes.urls.items()}
         self._addresses = addresses
-        self._topics = TopicsOfRun(self, admin, addresses, self._require_same)
+        self._topics = TopicsOfRun(self.check, admin, addresses, self._require_same)
         self.role_of = role_of
 
     def apply_settings(self) -> None:

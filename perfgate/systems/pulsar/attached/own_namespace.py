@@ -18,7 +18,7 @@ from perfgate.systems.attached.cluster import OtherClusterError
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.pulsar.client.admin import CONFLICT, NOT_FOUND, Admin, TopicName
 from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
-from perfgate.systems.pulsar.client.topics import Checked, Topics
+from perfgate.systems.pulsar.client.topics import Topics
 
 PROPERTY = "kafka-perf-gate"
 KEPT_S = 3600
@@ -126,9 +126,11 @@ def remove(admin: Admin, name: str) -> None:
 class TopicsOfRun(Topics):
     """Topics in the run's own namespace; see :class:`Topics`. None is touched on brokers of another cluster."""
 
-    def __init__(self, cluster: Checked, admin: Admin, brokers: dict[str, int], require: Callable[[], None]) -> None:
+    def __init__(
+        self, check: Callable[[], None], admin: Admin, brokers: dict[str, int], require: Callable[[], None]
+    ) -> None:
         """`brokers`: ids by host:port; `require` raises TargetError when the brokers are not those of the run."""
-        super().__init__(cluster, admin, partial(dict, brokers))
+        super().__init__(check, admin, partial(dict, brokers))
         self._require = require
 
     def create(self, name: str, spec: TopicSpec, progress: Callable[[str], None] = lambda _: None) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol
 
 from perfgate.host.waiting import NotYet, Ready, poll_until
 from perfgate.model import TopicSpec
@@ -39,13 +38,6 @@ REFUSALS = {400: "BadRequest", 403: "NotAllowed", CONFLICT: "Conflict", PRECONDI
 _LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
-class Checked(Protocol):
-    """A cluster whose brokers are checked while something is waited for."""
-
-    def check(self) -> None:
-        """Raise TargetError, with the broker and the reason, when a broker is gone."""
-
-
 class Topics:
     """See :class:`perfgate.model.target.TopicKeeper`. Names: persistent://tenant/namespace/topic, one a round.
 
@@ -54,13 +46,16 @@ class Topics:
 
     def __init__(
         self,
-        cluster: Checked,
+        check: Callable[[], None],
         admin: Admin,
         brokers: Callable[[], Mapping[str, int]],
         place: Callable[[TopicName, int], None] = lambda *_: None,
     ) -> None:
-        """`brokers`: ids by host:port; `place` chooses the brokers of a new topic's partitions, by their number."""
-        self._cluster, self._admin, self._brokers, self._place = cluster, admin, brokers, place
+        """`check` raises TargetError when a broker is gone; it is called while something is waited for.
+
+        `brokers`: ids by host:port; `place` chooses the brokers of a new topic's partitions, by their number.
+        """
+        self._check, self._admin, self._brokers, self._place = check, admin, brokers, place
         self._before: dict[str, dict[str, object]] = {}
         """Policies before the first change, by namespace and endpoint; None: not set. They are kept: no policy of a
         topic that was not deleted, whatever failed, may stay for later topics."""
@@ -84,7 +79,7 @@ class Topics:
             for number in range(spec.partitions):
                 self._require_quorums(topic.partition(number), wanted[policies.PERSISTENCE])
         except (RefusedError, FailedRequestError) as error:
-            self._cluster.check()
+            self._check()
             if code := _refusal(error):
                 with suppress(TargetError):  # the refusal is reported, and `exists` shows a topic that stays
                     if created:  # else a topic of this name is another's
@@ -166,8 +161,7 @@ class Topics:
         self._poll(f"partition {partition} was not opened as asked for", ask)
 
     def _poll(self, failure: str, ask: Callable[[], Ready]) -> Ready:
-        check = self._cluster.check
-        return poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=check, error=_LATE)
+        return poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._check, error=_LATE)
 
     def _end_of(self, partition: TopicName) -> int:
         try:

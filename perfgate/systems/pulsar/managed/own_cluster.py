@@ -167,7 +167,7 @@ class OwnCluster(StartedCluster):
     @cached_property
     def _topics(self) -> Topics:
         """The same for all benches: it knows the namespace's policies before any topic."""
-        return Topics(self, self.admin, self._broker_addresses, self._place)
+        return Topics(self.check, self.admin, self._broker_addresses, self._place)
 
     def live_settings(self) -> LiveSettings:
         return LiveSettings(self.admin, self.admin.urls)
