@@ -39,8 +39,6 @@ CATCH_UP_S = 15
 DRAIN_TIMES = 2.0
 """Consumers that work have this many times the time that they should need for the rest."""
 FILL_RATE = 1e9
-MEASURING = "measuring"
-TAKING_TURNS = "taking turns"
 COLUMNS = ("acked_by_partition", "markers_by_partition", "latency_by_partition", "latency_by_topic")
 OF_A_CLIENT = ("pushback_s", "pushback_in_window_s", "committing_in_window_s", "stalled_in_window_s")
 """Times that clients spend side by side: the result is the average client's."""
@@ -125,7 +123,7 @@ class SuiteEngine:
             closes = opens + spec.window_s
             generators.post(window=[opens, closes])
             for edge in (opens, closes):
-                generators.listen_until(edge, MEASURING, observer)
+                generators.listen_until(edge, "measuring", observer)
                 observer.edge(edge)
             # The rate of a shaped load grows and falls by itself.
             growth = 1.0 if spec.scenario.load.shape else generators.growth(opens, closes)
@@ -198,7 +196,7 @@ class SuiteEngine:
                 generators.post(side, start=begin, window=[own[0].starts, own[-1].closes])
             for turn in measured:
                 for edge in (turn.opens, turn.closes):
-                    generators.listen_until(edge, TAKING_TURNS, observer)
+                    generators.listen_until(edge, "taking turns", observer)
                     observer.edge(edge)
             woken_ms = wake.p99_ms(measured[0].opens, measured[-1].closes) if wake else None
             results = {

@@ -228,8 +228,5 @@ def _cannot_share(scenario: Scenario) -> str | None:
 
 
 class LibrdkafkaDriver(SuiteEngine):
-    """See :class:`perfgate.model.load.Engine`."""
-
     def __init__(self, transport: Transport | None = None) -> None:
-        """`transport`: where the generator processes of rounds run; None: on this host."""
         super().__init__(KafkaInstructions(), transport)

@@ -14,7 +14,7 @@ from perfgate.systems.pulsar.client.admin import Admin
 
 ENSEMBLE = "ensemble"
 """In a topic's settings: number of bookies that hold its entries in turn; default: its write quorum."""
-PERSISTENCE = "persistence"
+PERSISTENCE, RETENTION = "persistence", "retention"
 RATE = MappingProxyType(
     {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
 )
@@ -56,7 +56,7 @@ POLICIES = (
         },
         defaults={"managedLedgerMaxMarkDeleteRate": 0.0},
     ),
-    _object("retention", "retention_policies", "retentionTimeInMinutes", "retentionSizeInMB"),
+    _object(RETENTION, "retention_policies", "retentionTimeInMinutes", "retentionSizeInMB"),
     _plain("messageTTL", "message_ttl_in_seconds", "messageTTLInSeconds"),
     _plain("deduplication", "deduplicationEnabled", "deduplicationEnabled"),
     _plain("compactionThreshold", "compaction_threshold", method="PUT"),
@@ -115,11 +115,9 @@ def requests(stated: Iterable[tuple[str, str]]) -> dict[str, object]:
         else:
             body = bodies.setdefault(policy.endpoint, dict(policy.defaults))
             body[policy.fields[name]] = value
-    for policy in POLICIES:
-        body = bodies.get(policy.endpoint)
-        if policy.endpoint == "retention" and isinstance(body, dict) and len(body) < len(policy.fields):
-            lacking = next(field for field in policy.fields.values() if field not in body)
-            raise ConfigurationError(f"{lacking} is to be stated too: Pulsar takes retention's time and size together")
+    stated_of_two = bodies.get(RETENTION, {})
+    if lacking := [name for name in _policy(RETENTION).fields if stated_of_two and name not in stated_of_two]:
+        raise ConfigurationError(f"{lacking[0]} is to be stated too: Pulsar takes retention's time and size together")
     return bodies
 
 

@@ -124,8 +124,5 @@ def _warn_of_slow() -> None:
 
 
 class LibpulsarDriver(SuiteEngine):
-    """See :class:`perfgate.model.load.Engine`."""
-
     def __init__(self, transport: Transport | None = None) -> None:
-        """`transport` of the generator processes of rounds; None: on this host."""
         super().__init__(PulsarInstructions(), transport)
