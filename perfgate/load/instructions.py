@@ -75,7 +75,6 @@ class Instructions(ABC):
         """Whether the log may never be truncated to before a record that a consumer has received."""
 
     def producers_of(self, spec: LoadSpec) -> Requests:
-        """Instructions of each producer process."""
         scenario, load = spec.scenario, spec.scenario.load
         request = {
             **self._common(spec, "produce"),

@@ -71,11 +71,9 @@ class OverTime:
         self.recorders = {PHASE_LATENCY[name]: LatencyRecorder() for name in phases}
 
     def handed_over(self, records: int, moment: float) -> None:
-        """Count records that were due in the window."""
         self.sent[self._tick(np.array([moment]))] += records
 
     def acknowledged(self, due: Times, heard: Times) -> None:
-        """Count and time records that were due in the window."""
         self.acked += np.bincount(self._tick(heard), minlength=len(self.acked))
         at = due - self._window.opens
         micros = np.clip(np.rint((heard - due) * 1e6), LOWEST_US, HIGHEST_US).astype(np.int64)

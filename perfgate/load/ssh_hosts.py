@@ -206,7 +206,6 @@ def _archive() -> bytes:
 
 
 def command_of(host: LoadHost) -> list[str]:
-    """The command line that starts the host's Python."""
     if host.local:
         return [sys.executable, "-c", START]
     options = ("BatchMode=yes", *host.ssh_options, *OPTIONS)  # of two, ssh takes the first

@@ -30,7 +30,6 @@ class Producer(Client):
     FULL, PURGED, TIMED_OUT = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE, clib.TIMED_OUT
 
     def __init__(self, settings: Mapping[str, str], topics: Sequence[str]) -> None:
-        """Raises LoadClientError with librdkafka's words when a setting is refused."""
         super().__init__(clib.PRODUCER, settings, topics)
         self._by_key = 0
         """Number of batches whose partitions keys have chosen."""
