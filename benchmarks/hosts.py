@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -21,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.hosts_figures import Costs, Started, ratios, tables
-from benchmarks.load_engine import CASES
+from benchmarks.load_engine import CASES, note_if_busy, observer_of, parser_of, spec_of
 from perfgate.host.environment import environment_facts
 from perfgate.host.machine_use import Usage
 from perfgate.load.hosts import dask_hosts
@@ -30,8 +29,7 @@ from perfgate.measure.assembly import done_in_window
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import DEFAULT_KAFKA_VERSION, MIB, SAME_ZONE, ClusterSpec, Load, Scenario
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer
-from perfgate.systems.kafka.client.topics import Topics
+from perfgate.model.load import LoadError, LoadResult, Observer
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
@@ -77,7 +75,7 @@ class Bench:
     """Puts rounds of load on one cluster."""
 
     def __init__(self, cluster: EmbeddedCluster, window_s: float) -> None:
-        self._cluster, self._topics, self._window_s = cluster, Topics(cluster), window_s
+        self._cluster, self._topics, self._window_s = cluster, cluster.topics(), window_s
         self._made = 0
 
     def round(self, row: Scenario, transport: Transport | None, watch: Watch) -> LoadResult:
@@ -87,13 +85,9 @@ class Bench:
         self._topics.create(topic, row.topic)
         try:
             before = self._topics.end_offsets(topic, partitions)
-            observer = Observer(
-                edge=watch.edge,
-                check=self._cluster.check,
-                progress=lambda phase, last: None,
-                written=lambda: sum(self._topics.end_offsets(topic, partitions)),
-            )
-            result = LibrdkafkaDriver(transport).run(self._spec(row, topic), observer)
+            spec = spec_of(row, self._cluster.bootstrap(SAME_ZONE), topic, self._made, self._window_s, warm_s=WARM_S)
+            observer = observer_of(self._cluster, topic, row.topic, watch.edge)
+            result = LibrdkafkaDriver(transport).run(spec, observer)
             sent = accounting_of(result.sent, before, self._topics.end_offsets(topic, partitions))
         finally:
             self._topics.delete(topic)
@@ -106,23 +100,6 @@ class Bench:
         until = time.monotonic() + BROKER_WARMUP_S
         while time.monotonic() < until:
             self.round(SATURATING, None, Watch())
-
-    def _spec(self, row: Scenario, topic: str) -> LoadSpec:
-        return spec_of(row, self._cluster.bootstrap(SAME_ZONE), topic, self._made, self._window_s)
-
-
-def spec_of(row: Scenario, bootstrap: str, topic: str, seed: int, window_s: float) -> LoadSpec:
-    """Return a round of a scenario."""
-    return LoadSpec(
-        scenario=row,
-        bootstrap=bootstrap,
-        security=(),
-        topic=topic,
-        run_id="bench",
-        seed=seed,
-        window_s=window_s,
-        warmup_max_s=WARM_S,
-    )
 
 
 def costs(bench: Bench, row: Scenario, rounds: int) -> dict[str, list[Costs]]:
@@ -182,7 +159,7 @@ def idle(count: int, rounds: int, window_s: float) -> dict[str, object]:
         for index in range(rounds):
             watch, asked = Watch(others), time.monotonic()
             result = LibrdkafkaDriver(transport).run(
-                spec_of(row, "", "idle", index, window_s),
+                spec_of(row, "", "idle", index, window_s, warm_s=WARM_S),
                 Observer(edge=watch.edge, check=lambda: None, progress=lambda phase, last: None, written=lambda: 0),
             )
             late = [host.started_late_ms for host in result.hosts]
@@ -231,13 +208,8 @@ def as_dicts(points: Mapping[str, Sequence[Costs]]) -> dict[str, list[dict[str, 
 
 def main() -> None:
     """Run the parts, print the tables, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each measurement (default: 7)")
-    parser.add_argument("--window", type=float, default=3.0, help="seconds measured of each (default: 3)")
-    parser.add_argument("--only", choices=PARTS, action="append", help="this part (repeatable)")
-    options = parser.parse_args()
-    if psutil.cpu_percent(1.0) > 20:
-        print("note: this machine is busy; the figures below are not those of a quiet one")
+    options = parser_of(__doc__, PARTS, 3.0).parse_args()
+    note_if_busy()
     document = json.loads(RESULTS.read_text()) if RESULTS.exists() and options.only else {}
     for name, figures in measured(options.only or PARTS, options.rounds, options.window):
         document[name] = figures

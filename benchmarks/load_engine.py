@@ -38,12 +38,10 @@ from perfgate.model import (
     TopicSpec,
     settings,
 )
-from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer
-from perfgate.model.target import TopicKeeper
-from perfgate.systems.kafka.client.topics import Topics
+from perfgate.model.load import Driver, Engine, LoadError, LoadResult, LoadSpec, Observer
+from perfgate.model.target import Cluster, TopicKeeper
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, producer_settings
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
-from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
 ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"
@@ -53,8 +51,7 @@ TEN = TopicSpec(count=10, partitions=3, replication_factor=1)
 UNBOUNDED = 100_000_000.0
 WARM_S = 3.0
 BROKER_WARMUP_S = 40.0
-START_TIMEOUT_S = 15.0
-END_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 30.0
 BACKLOG = 3_000_000
 LASTS = 1.8
 """A backlog lasts for this many times a measurement's length at the engine's own rate: an official tool reads it
@@ -150,156 +147,139 @@ def _point(result: LoadResult) -> Point:
 
 
 def by_rdkafka_performance(program: str) -> Measure:
-    """Return how librdkafka's own benchmark program is measured: the end offsets say what it sent in the window."""
+    """Return how librdkafka's own benchmark program is measured."""
 
     def measure(spec: LoadSpec, observer: Observer) -> Point:
         asked = {**producer_settings(spec.scenario.producer), "queue.buffering.max.messages": "400000"}
-        acks = asked.pop("acks")
+        stated = ("-t", spec.topic, "-s", spec.scenario.record_bytes, "-b", spec.bootstrap, "-a", asked.pop("acks"))
         options = [option for name, value in asked.items() for option in ("-X", f"{name}={value}")]
-        command = [
-            program,
-            "-P",
-            "-t",
-            spec.topic,
-            "-s",
-            str(spec.scenario.record_bytes),
-            "-b",
-            spec.bootstrap,
-            "-a",
-            acks,
-            "-q",
-            *options,
-        ]
-        with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output)
-            try:
-                deadline = time.monotonic() + START_TIMEOUT_S
-                while not observer.written():
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        raise LoadError(f"{program} sent nothing; exit code {process.poll()}")
-                    time.sleep(0.05)
-                time.sleep(spec.warmup_max_s)
-                usage, before = Usage([process.pid]), observer.written()
-                begin = time.monotonic()
-                usage.look()
-                time.sleep(spec.window_s)
-                after, end = observer.written(), time.monotonic()
-                usage.look()
-            finally:
-                process.kill()
-                process.wait()
-        records, span = after - before, usage.span()
-        return Point(
-            records_per_s=records / (end - begin),
-            cpu_us_per_record=span["cpu_cores"] * (end - begin) / records * 1e6,
-            rss_mib=span["rss_mib"],
-        )
+        return of_process([program, "-P", *map(str, stated), "-q", *options], spec, observer)
 
     return measure
 
 
-class Bench:
-    """Runs the cases' tools in interleaved rounds on one cluster."""
+def of_process(command: Sequence[str], spec: LoadSpec, observer: Observer) -> Point:
+    """Measure a program that sends until it is killed: the brokers' counts say what it sent in the window."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while not observer.written():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    output.seek(0)
+                    raise LoadError(f"{command[0]} sent nothing; exit code {process.poll()}: {output.read()}")
+                time.sleep(0.1)
+            time.sleep(spec.warmup_max_s)
+            usage, before, begin = Usage([process.pid]), observer.written(), time.monotonic()
+            usage.look()
+            time.sleep(spec.window_s)
+            after, end = observer.written(), time.monotonic()
+            usage.look()
+        finally:
+            process.kill()
+            process.wait()
+    records, span = after - before, usage.span()
+    return Point(
+        records_per_s=records / (end - begin),
+        cpu_us_per_record=span["cpu_cores"] * (end - begin) / records * 1e6,
+        rss_mib=span["rss_mib"],
+    )
 
-    def __init__(self, cluster: EmbeddedCluster, *, window_s: float, seed: int) -> None:
-        self._cluster = cluster
-        self._topics = Topics(cluster)
-        self._window_s = window_s
-        self._random = random.Random(seed)
+
+def spec_of(
+    case: Scenario, bootstrap: str, topic: str, seed: int, window_s: float, *, warm_s: float = WARM_S
+) -> LoadSpec:
+    """Return a round of a scenario."""
+    return LoadSpec(
+        scenario=case,
+        bootstrap=bootstrap,
+        security=(),
+        topic=topic,
+        run_id="bench",
+        seed=seed,
+        window_s=window_s,
+        warmup_max_s=warm_s,
+    )
+
+
+class Bench:
+    """Runs tools in rounds on one cluster, in an order that is drawn anew each time; the first tool warms it up."""
+
+    def __init__(self, cluster: Cluster, engine: Engine, tools: Mapping[str, Measure], *, window_s: float) -> None:
+        self._cluster, self._topics = cluster, cluster.topics()
+        self._engine, self._tools, self._window_s = engine, tools, window_s
         self._made = 0
-        self._tools: dict[str, Measure] = {
-            name: by_driver(make_driver(name, ClusterSpec()), self._topics) for name in (ENGINE, JAVA)
-        }
-        self._tools[ONE_TOPIC] = self._tools[ENGINE]
-        if program := shutil.which(RDKAFKA):
-            self._tools[RDKAFKA] = by_rdkafka_performance(program)
 
     def warm_up(self, case: Scenario) -> None:
         """Load the brokers until their JVMs have compiled what they need."""
         until = time.monotonic() + BROKER_WARMUP_S
         while time.monotonic() < until:
-            with _Topic(self._topics, self._new_name(case), case) as topic:
-                self._tools[ENGINE](self._spec(case, topic, window_s=2.0), self._observer(topic, case))
+            self._fresh(next(iter(self._tools)), case, window_s=2.0)
 
-    def run(self, case: Scenario, rounds: int) -> dict[str, list[Point]]:
-        """Return every tool's points, round by round."""
-        if backlog := not case.load.sends:
-            case = self._lasting(case)
-        several = (ENGINE, ONE_TOPIC) if case.topic.count > 1 else (ENGINE, JAVA, RDKAFKA)
-        sends_all = not backlog and case.load.rate == UNBOUNDED
-        tools = [name for name in self._tools if name in several and (sends_all or name != RDKAFKA)]
-        points: dict[str, list[Point]] = {name: [] for name in tools}
-        forms = {name: form_of(name, case) for name in tools}
-        kept = {form: _Topic(self._topics, self._new_name(form), form) for form in forms.values()}
-        if backlog:
-            for form, topic in kept.items():
-                LibrdkafkaDriver().fill(self._spec(form, topic.__enter__()), self._observer(topic.name, form))
+    def run(self, forms: Mapping[str, Scenario], rounds: int) -> dict[str, list[Point]]:
+        """Return the points of these tools, each with its form of the case, round by round."""
+        points: dict[str, list[Point]] = {name: [] for name in forms}
+        kept = {form: self._filled(form) for form in dict.fromkeys(forms.values()) if not form.load.sends}
         for index in range(rounds + 1):  # round 0 warms each tool's rate estimate up and does not count
-            for name in self._random.sample(tools, len(tools)):
+            for name in random.sample([*forms], len(forms)):
                 form = forms[name]
-                fresh = kept[form] if backlog else _Topic(self._topics, self._new_name(form), form)
-                topic_name = fresh.name if backlog else fresh.__enter__()
-                try:
-                    point = self._tools[name](self._spec(form, topic_name), self._observer(topic_name, form))
-                finally:
-                    if not backlog:
-                        fresh.__exit__()
+                point = self._measured(name, form, kept[form]) if form in kept else self._fresh(name, form)
                 if index:
                     points[name].append(point)
                 print(
-                    f"{case.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
+                    f"{form.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
                     f"{point.cpu_us_per_record:.2f} us/record, {point.rss_mib:.0f} MiB",
                     flush=True,
                 )
-        if backlog:
-            for topic in kept.values():
-                topic.__exit__()
+        for form, topic in kept.items():
+            self._topics.delete(topic, form.topic.count)
         return points
 
-    def _lasting(self, case: Scenario) -> Scenario:
+    def lasting(self, case: Scenario) -> Scenario:
         """Return the case with a backlog that lasts for a measurement, whatever this machine reads in it."""
-        with _Topic(self._topics, self._new_name(case), case) as topic:
-            spec, observer = self._spec(case, topic), self._observer(topic, case)
-            LibrdkafkaDriver().fill(spec, observer)
-            rate = self._tools[ENGINE](spec, observer).records_per_s
+        topic = self._filled(case)
+        rate = self._measured(next(iter(self._tools)), case, topic).records_per_s
+        self._topics.delete(topic, case.topic.count)
         records = max(case.load.records, int(LASTS * rate * (WARM_S + self._window_s)))
         return replace(case, load=replace(case.load, records=records))
 
-    def _new_name(self, case: Scenario) -> str:
-        self._made += 1
-        return f"bench-{self._made:03d}-{case.name}"
+    def _fresh(self, tool: str, case: Scenario, *, window_s: float | None = None) -> Point:
+        topic = self._new_topic(case)
+        try:
+            return self._measured(tool, case, topic, window_s=window_s)
+        finally:
+            self._topics.delete(topic, case.topic.count)
 
-    def _spec(self, case: Scenario, topic: str, *, window_s: float | None = None) -> LoadSpec:
-        return LoadSpec(
-            scenario=case,
-            bootstrap=self._cluster.bootstrap(SAME_ZONE),
-            security=(),
-            topic=topic,
-            run_id="bench",
-            seed=self._made,
-            window_s=window_s or self._window_s,
-            warmup_max_s=WARM_S,
-        )
+    def _filled(self, case: Scenario) -> str:
+        topic = self._new_topic(case)
+        self._engine.fill(self._spec(case, topic), self._observer(topic, case))
+        return topic
+
+    def _new_topic(self, case: Scenario) -> str:
+        self._made += 1
+        topic = f"{self._cluster.prefix}bench-{self._made:03d}-{case.name}"
+        self._topics.create(topic, case.topic)
+        return topic
+
+    def _measured(self, tool: str, case: Scenario, topic: str, *, window_s: float | None = None) -> Point:
+        return self._tools[tool](self._spec(case, topic, window_s), self._observer(topic, case))
+
+    def _spec(self, case: Scenario, topic: str, window_s: float | None = None) -> LoadSpec:
+        return spec_of(case, self._cluster.bootstrap(SAME_ZONE), topic, self._made, window_s or self._window_s)
 
     def _observer(self, topic: str, case: Scenario) -> Observer:
-        return Observer(
-            edge=lambda _at: None,
-            check=self._cluster.check,
-            progress=lambda phase, last: None,
-            written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions, case.topic.count)),
-        )
+        return observer_of(self._cluster, topic, case.topic)
 
 
-class _Topic:
-    def __init__(self, topics: Topics, name: str, case: Scenario) -> None:
-        self._topics, self.name, self._case = topics, name, case
-
-    def __enter__(self) -> str:
-        self._topics.create(self.name, self._case.topic)
-        return self.name
-
-    def __exit__(self, *_: object) -> None:
-        self._topics.delete(self.name, self._case.topic.count)
+def observer_of(cluster: Cluster, topic: str, spec: TopicSpec, edge: Callable[[float], None] | None = None) -> Observer:
+    """Return an observer that knows what was written; `edge`: called at both edges of the window."""
+    topics = cluster.topics()
+    return Observer(
+        edge=edge or (lambda _at: None),
+        check=cluster.check,
+        progress=lambda phase, last: None,
+        written=lambda: sum(topics.end_offsets(topic, spec.partitions, spec.count)),
+    )
 
 
 def compared(points: Mapping[str, Sequence[Point]], engine: str = ENGINE) -> dict[str, object]:
@@ -346,17 +326,48 @@ def table(case: Scenario, found: Mapping[str, object]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run the cases, print the table, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds per case (default: 7)")
-    parser.add_argument("--window", type=float, default=4.0, help="seconds measured of each (default: 4)")
-    parser.add_argument("--only", choices=[case.name for case in CASES], action="append", help="this case (repeatable)")
-    options = parser.parse_args()
+def parser_of(description: str | None, parts: Sequence[str], window_s: float) -> argparse.ArgumentParser:
+    """Return the parser of the options that all benchmarks of interleaved rounds have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each measurement (default: 7)")
+    parser.add_argument(
+        "--window", type=float, default=window_s, help=f"seconds measured of each (default: {window_s:g})"
+    )
+    parser.add_argument("--only", choices=parts, action="append", help="this part (repeatable)")
+    return parser
+
+
+def note_if_busy() -> None:
+    """Say that the machine is busy, where it is."""
     if psutil.cpu_percent(1.0) > 20:
         print("note: this machine is busy; the figures below are not those of a quiet one")
-    cases = [case for case in CASES if not options.only or case.name in options.only]
-    document = json.loads(RESULTS.read_text()) if RESULTS.exists() and options.only else {"cases": {}}
+
+
+def write_cases(
+    path: Path,
+    cases: Sequence[Scenario],
+    only: Sequence[str] | None,
+    facts: Callable[[], Mapping[str, object]],
+    measured: Callable[[Scenario], Mapping[str, object]],
+) -> None:
+    """Measure the cases, `only` these where any are named, write each at once, and print their lines."""
+    document = json.loads(path.read_text()) if path.exists() and only else {"cases": {}}
+    chosen = [case for case in cases if not only or case.name in only]
+    for case in chosen:
+        found = measured(case)
+        document["cases"][case.name] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+        document |= facts()
+        path.write_text(json.dumps(document, indent=1) + "\n")
+    for case in chosen:
+        print(table(case, document["cases"][case.name]))
+    print(f"written to {path}")
+
+
+def main() -> None:
+    """Run the cases, print the table, write the results."""
+    options = parser_of(__doc__, [case.name for case in CASES], 4.0).parse_args()
+    note_if_busy()
+    tools = {name: make_driver(name, ClusterSpec()) for name in (ENGINE, JAVA)}
     facts = {
         "command": f"make bench PART=load_engine ARGS='--rounds {options.rounds} --window {options.window:g}'",
         "environment": environment_facts(),
@@ -366,19 +377,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kafka-perf-gate-logs-") as logs:
         target = EmbeddedTarget(log_folder=Path(logs), cross_zone=False, say=print)
         try:
-            bench = Bench(target.cluster(ClusterSpec()), window_s=options.window, seed=time.time_ns())
-            for case in cases:
+            cluster = target.cluster(ClusterSpec())
+            ways = {name: by_driver(driver, cluster.topics()) for name, driver in tools.items()}
+            ways[ONE_TOPIC] = ways[ENGINE]
+            if program := shutil.which(RDKAFKA):
+                ways[RDKAFKA] = by_rdkafka_performance(program)
+            bench = Bench(cluster, LibrdkafkaDriver(), ways, window_s=options.window)
+
+            def measured(case: Scenario) -> dict[str, object]:
                 bench.warm_up(CASES[0])
-                found = compared(bench.run(case, options.rounds))
-                document["cases"][case.name] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **found}
-                document |= facts
-                RESULTS.parent.mkdir(exist_ok=True)
-                RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+                own = [ENGINE, ONE_TOPIC] if case.topic.count > 1 else [ENGINE, JAVA]
+                if JAVA in own and case.load.sends and case.load.rate == UNBOUNDED:
+                    own.append(RDKAFKA)
+                case = case if case.load.sends else bench.lasting(case)
+                forms = {name: form_of(name, case) for name in own if name in ways}
+                return compared(bench.run(forms, options.rounds))
+
+            write_cases(RESULTS, CASES, options.only, lambda: facts, measured)
         finally:
             target.close()
-    for case in cases:
-        print(table(case, document["cases"][case.name]))
-    print(f"written to {RESULTS}")
 
 
 if __name__ == "__main__":

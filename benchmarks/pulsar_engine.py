@@ -6,39 +6,38 @@ per record are paired; the table shows medians and the paired ratio with its int
 
 from __future__ import annotations
 
-import argparse
 import json
-import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
-from benchmarks.load_engine import Measure, Point, by_driver, compared, table
+from benchmarks.load_engine import (
+    Bench,
+    Measure,
+    Point,
+    by_driver,
+    compared,
+    note_if_busy,
+    of_process,
+    parser_of,
+    write_cases,
+)
 from perfgate.host.environment import environment_facts
 from perfgate.host.java import find_java
-from perfgate.host.machine_use import Usage
 from perfgate.load.transport import LocalTransport
-from perfgate.model import SAME_ZONE, ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
-from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
+from perfgate.model.load import LoadSpec, Observer
 from perfgate.systems.pulsar.jars import tool_jars
 from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
 from perfgate.systems.pulsar.load.perf import PulsarPerfDriver
 from perfgate.systems.pulsar.load.settings import settings_of
-from perfgate.systems.pulsar.managed.embedded import EmbeddedCluster, PulsarTarget
+from perfgate.systems.pulsar.managed.embedded import PulsarTarget
 
 RESULTS = Path(__file__).parent / "results" / "pulsar_engine.json"
 ENGINE, PERF, SLOW, PYTHON = "libpulsar", "pulsar-perf", "libpulsar, no compiler", "Python client"
 UNBOUNDED = 10_000_000.0
-WARM_S = 3.0
-BROKER_WARMUP_S = 40.0
-START_TIMEOUT_S, END_TIMEOUT_S = 30.0, 60.0
 BACKLOG = 8_000_000
 REPORTS_S = 10.0
 """pulsar-perf reports every 10 s: its window is that long at least, and so are the others'."""
@@ -100,7 +99,7 @@ CASES = (
 
 
 def by_python_client(spec: LoadSpec, observer: Observer) -> Point:
-    """Measure the Python client: the brokers' counts say what it sent in the window."""
+    """Measure the Python client."""
     asked = settings_of(spec.scenario.producer, "producer")
     request = {
         "url": spec.bootstrap,
@@ -113,135 +112,19 @@ def by_python_client(spec: LoadSpec, observer: Observer) -> Point:
         "bytes": int(asked["batchingMaxBytes"]),
         "delay_ms": int(asked["batchingMaxPublishDelayMicros"]) // 1_000,
     }
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PYTHON_CLIENT, json.dumps(request)], stdout=output, stderr=output
-        )
-        try:
-            deadline = time.monotonic() + START_TIMEOUT_S
-            while not observer.written():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    output.seek(0)
-                    raise LoadError(f"the Python client sent nothing; exit code {process.poll()}: {output.read()}")
-                time.sleep(0.1)
-            time.sleep(spec.warmup_max_s)
-            usage, before, begin = Usage([process.pid]), observer.written(), time.monotonic()
-            usage.look()
-            time.sleep(spec.window_s)
-            after, end = observer.written(), time.monotonic()
-            usage.look()
-        finally:
-            process.kill()
-            process.wait()
-    records, span = after - before, usage.span()
-    return Point(
-        records_per_s=records / (end - begin),
-        cpu_us_per_record=span["cpu_cores"] * (end - begin) / records * 1e6,
-        rss_mib=span["rss_mib"],
-    )
-
-
-class Bench:
-    """Runs the cases' tools in rounds on one cluster, in an order that is drawn anew each time."""
-
-    def __init__(
-        self, cluster: EmbeddedCluster, *, version: str, window_s: float, seed: int, only: Sequence[str]
-    ) -> None:
-        self._cluster, self._topics = cluster, cluster.topics()
-        self._window_s, self._random, self._made = window_s, random.Random(seed), 0
-        perf = PulsarPerfDriver(java=find_java(), classpath=tool_jars(version).classpath)
-        slow = LibpulsarDriver(LocalTransport(("-c", WITHOUT_COMPILER)))
-        tools: dict[str, Measure] = {
-            ENGINE: by_driver(LibpulsarDriver(), self._topics),
-            PERF: by_driver(perf, self._topics),
-            SLOW: by_driver(slow, self._topics),
-            PYTHON: by_python_client,
-        }
-        self._tools = {name: measure for name, measure in tools.items() if name in only}
-
-    def warm_up(self, case: Scenario) -> None:
-        """Load the brokers until their JVMs have compiled what they need."""
-        until = time.monotonic() + BROKER_WARMUP_S
-        while time.monotonic() < until:
-            self._fresh(case, ENGINE)
-
-    def run(self, case: Scenario, rounds: int) -> dict[str, list[Point]]:
-        """Return every tool's points, round by round."""
-        backlog = not case.load.sends
-        tools = [name for name in self._tools if not (backlog and name == PYTHON)]
-        points: dict[str, list[Point]] = {name: [] for name in tools}
-        kept = self._filled(case) if backlog else ""
-        for index in range(1, rounds + 1):
-            for name in self._random.sample(tools, len(tools)):
-                point = self._measure(case, name, kept) if backlog else self._fresh(case, name)
-                points[name].append(point)
-                print(
-                    f"{case.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
-                    f"{point.cpu_us_per_record:.2f} us/record, {point.rss_mib:.0f} MiB",
-                    flush=True,
-                )
-        if backlog:
-            self._topics.delete(kept)
-        return points
-
-    def _fresh(self, case: Scenario, name: str) -> Point:
-        topic = self._new_topic(case)
-        try:
-            return self._measure(case, name, topic)
-        finally:
-            self._topics.delete(topic)
-
-    def _filled(self, case: Scenario) -> str:
-        topic = self._new_topic(case)
-        LibpulsarDriver().fill(self._spec(case, topic), self._observer(topic, case))
-        return topic
-
-    def _new_topic(self, case: Scenario) -> str:
-        self._made += 1
-        topic = f"{self._cluster.prefix}bench-{self._made:03d}-{case.name}"
-        self._topics.create(topic, case.topic)
-        return topic
-
-    def _measure(self, case: Scenario, name: str, topic: str) -> Point:
-        return self._tools[name](self._spec(case, topic), self._observer(topic, case))
-
-    def _spec(self, case: Scenario, topic: str) -> LoadSpec:
-        return LoadSpec(
-            scenario=case,
-            bootstrap=self._cluster.bootstrap(SAME_ZONE),
-            security=(),
-            topic=topic,
-            run_id=f"bench-{self._made}",
-            seed=self._made,
-            window_s=self._window_s,
-            warmup_max_s=WARM_S,
-        )
-
-    def _observer(self, topic: str, case: Scenario) -> Observer:
-        return Observer(
-            edge=lambda _at: None,
-            check=self._cluster.check,
-            progress=lambda phase, last: None,
-            written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions)),
-        )
+    return of_process([sys.executable, "-c", PYTHON_CLIENT, json.dumps(request)], spec, observer)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the cases, print the table, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds per case (default: 7)")
-    parser.add_argument("--window", type=float, default=REPORTS_S, help="seconds measured of each (default: 10)")
-    parser.add_argument("--only", choices=[case.name for case in CASES], action="append", help="this case (repeatable)")
+    parser = parser_of(__doc__, [case.name for case in CASES], REPORTS_S)
     parser.add_argument(
         "--beside", choices=(PERF, SLOW, PYTHON), action="append", help="measure the engine beside this (default: all)"
     )
     options = parser.parse_args(arguments)
     if options.rounds < 2:
         parser.error("--rounds must be 2 or more: a spread needs as many")
-    if psutil.cpu_percent(1.0) > 20:
-        print("note: this machine is busy; the figures below are not those of a quiet one")
-    cases = [case for case in CASES if not options.only or case.name in options.only]
-    document = json.loads(RESULTS.read_text()) if RESULTS.exists() and options.only else {"cases": {}}
+    note_if_busy()
     spec = CASES[0].cluster
     facts = {
         "command": f"make bench PART=pulsar_engine ARGS='--rounds {options.rounds} --window {options.window:g}'",
@@ -253,25 +136,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         target = PulsarTarget(log_folder=Path(logs), cross_zone=False, say=print)
         try:
             target.prepare([spec])
-            bench = Bench(
-                target.cluster(spec),
-                version=spec.version,
-                window_s=options.window,
-                seed=time.time_ns(),
-                only=(ENGINE, *(options.beside or (PERF, SLOW, PYTHON))),
-            )
+            cluster = target.cluster(spec)
+            drivers = {
+                ENGINE: LibpulsarDriver(),
+                PERF: PulsarPerfDriver(java=find_java(), classpath=tool_jars(spec.version).classpath),
+                SLOW: LibpulsarDriver(LocalTransport(("-c", WITHOUT_COMPILER))),
+            }
+            ways: dict[str, Measure] = {name: by_driver(driver, cluster.topics()) for name, driver in drivers.items()}
+            ways[PYTHON] = by_python_client
+            asked = (ENGINE, *(options.beside or (PERF, SLOW, PYTHON)))
+            bench = Bench(cluster, LibpulsarDriver(), ways, window_s=options.window)
             bench.warm_up(CASES[0])
-            for case in cases:
-                found = compared(bench.run(case, options.rounds), ENGINE)
-                document["cases"][case.name] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **found}
-                document |= {**facts, "cluster": dict(target.facts(spec))}
-                RESULTS.parent.mkdir(exist_ok=True)
-                RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+
+            def measured(case: Scenario) -> dict[str, object]:
+                forms = {name: case for name in ways if name in asked and (case.load.sends or name != PYTHON)}
+                return compared(bench.run(forms, options.rounds), ENGINE)
+
+            write_cases(RESULTS, CASES, options.only, lambda: {**facts, "cluster": dict(target.facts(spec))}, measured)
         finally:
             target.close()
-    for case in cases:
-        print(table(case, document["cases"][case.name]))
-    print(f"written to {RESULTS}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compare_lines import note, recorded
 from perfgate.fixtures.run import pytest_command
 from perfgate.model.judged import ExitCode
 
@@ -124,15 +125,9 @@ def record_thresholds(lines: list[dict[str, Any]], folder: Path) -> None:
     (folder / "day.toml").write_text("\n".join(tables) + "\n")
 
 
-def recorded() -> list[dict[str, Any]]:
-    """Return the lines of the runs so far."""
-    return [json.loads(line) for line in RAW.read_text().splitlines()] if RAW.exists() else []
-
-
 def keep(line: dict[str, Any]) -> None:
     """Add a line, and print it."""
-    with RAW.open("a") as raw:
-        raw.write(json.dumps(line) + "\n")
+    note(line, RAW)
     found = ", ".join(f"{key} {line[key]}" for key in ("exit", "seconds", "verdicts", "figures"))
     print(f"{line['case']}: {found}", flush=True)
 
@@ -151,7 +146,7 @@ def main() -> int:
         folder = Path(name)
         for file in ("relations.toml", "ratios.toml"):
             shutil.copy(ROOT / "perfgate" / "catalogue" / file, folder)
-        while len(first := [line for line in recorded() if line["case"] == "baseline"]) < given.baseline:
+        while len(first := [line for line in recorded(RAW) if line["case"] == "baseline"]) < given.baseline:
             keep({**run(UNCHANGED, folder), "case": "baseline"})
         record_thresholds(first, folder)
         wanted = {case: given.unchanged if case is UNCHANGED else given.runs for case in (UNCHANGED, *CASES)}
@@ -160,7 +155,7 @@ def main() -> int:
                 case
                 for case, count in wanted.items()
                 if (not given.case or case.name in given.case)
-                and sum(line["case"] == case.name for line in recorded()) < min(turn, count)
+                and sum(line["case"] == case.name for line in recorded(RAW)) < min(turn, count)
             ]
             if turn > max(wanted.values()):
                 break
@@ -168,7 +163,7 @@ def main() -> int:
                 if time.monotonic() < ends:
                     keep(run(case, folder, SELECTED if case is UNCHANGED else IN_TURNS[turn % len(IN_TURNS)]))
     for case in (*CASES, UNCHANGED):
-        of_case = [line for line in recorded() if line["case"] == case.name]
+        of_case = [line for line in recorded(RAW) if line["case"] == case.name]
         exits = Counter(ExitCode(line["exit"]).name for line in of_case)
         verdicts = Counter(f"{name} {verdict}" for line in of_case for name, verdict in line["verdicts"].items())
         found = "; ".join(", ".join(f"{n} {what}" for what, n in of.most_common()) for of in (exits, verdicts))
