@@ -30,7 +30,6 @@ def installing(extra: str) -> str:
 
 
 def pip_install(*requirements: str) -> str:
-    """Return the command that installs these for this Python."""
     return f"{_from_here(Path(sys.executable))} -m pip install {shlex.join(requirements)}"
 
 

@@ -117,9 +117,8 @@ def _stated(value: Any) -> Any:
 class Comparison:
     """A scenario as declared (baseline) and with the change (candidate), measured in turn; `minutes` were spent.
 
-    `method`: `turns` (of a second, within a burst on the same brokers), `rounds` (whole rounds alternate on the same
-    brokers) or `pairs` (on two clusters side by side, a new pair for each unit). Rounds of both sides with the same
-    numbers form the units of the statistics, `rounds_per_unit` of each side in a unit.
+    `method`: `turns` (of a second, within a burst), `rounds` (whole rounds alternate on the same brokers) or `pairs`
+    (of clusters, a new one for each unit). Rounds of both sides with the same numbers form units.
     """
 
     change: str
@@ -149,11 +148,9 @@ class Comparison:
 
     @property
     def sides(self) -> tuple[Measurement, Measurement]:
-        """The baseline and the candidate."""
         return self.baseline, self.candidate
 
     def turned(self) -> Comparison:
-        """Return the comparison with its sides swapped."""
         swapped = str.maketrans("AB", "BA")
         orders = tuple(order.translate(swapped) for order in self.orders)
         return replace(self, baseline=self.candidate, candidate=self.baseline, orders=orders)

@@ -103,15 +103,13 @@ class FaultKind:
     """A kind of fault: what is done, what that should cost, and what is known of it.
 
     `act` ends once what it took away is given back. `sending`: the longest time in which a partition takes no record;
-    `receiving`: in which nothing of it is received, None where that follows from the former.
-
-    `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
-    `brokers_down` at a time. `every_broker`: each that holds the topic is taken away in turn. `ends_load`: a part of
-    the load is gone for good, so that nothing gets to be as before. `leaves_unread`: consumers stay away, and have to
-    catch up. `redelivers`: a share group's records are delivered again, and each is still accepted once. `harmless`:
-    nothing is done, so that real brokers need no permission for it, and what time alone makes worse is judged.
-    `drops_cache`: the brokers' logs are dropped from the page cache. `tiered`: they have to lie in a remote tier.
-    `prepared`: brokers are touched before the first mark already. `elects_controller`: another one has to take over.
+    `receiving`: in which nothing of it is received, None where that follows from the former. `commands`: those of a
+    target file's `[faults]` that bring it about on real brokers; None: no command can. `brokers_down` at a time.
+    `every_broker`: each that holds the topic is taken away in turn. `ends_load`: a part of the load is gone for good.
+    `leaves_unread`: consumers stay away, and have to catch up. `redelivers`: a share group's records are delivered
+    again, and each is still accepted once. `harmless`: nothing is done, so that real brokers need no permission, and
+    what time alone makes worse is judged. `drops_cache`: of the brokers' logs. `tiered`: these lie in a remote tier.
+    `prepared`: brokers are touched before the first mark. `elects_controller`: another one has to take over.
     """
 
     name: str
@@ -179,7 +177,6 @@ class Scene:
     marks: list[tuple[float, str]] = field(default_factory=list)
 
     def mark(self, words: str) -> None:
-        """Note that something is done now."""
         self.marks.append((time.monotonic(), words))
 
     def do(self, action: Action, node: int, called: str = "broker", *, noted: bool = True) -> None:

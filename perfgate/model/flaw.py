@@ -40,7 +40,6 @@ class Doubt(Part):
     text: str
 
     def touches(self, metric: str) -> bool:
-        """Whether it casts doubt on this metric."""
         return not self.metrics or any(metric == name or metric.startswith(f"{name}.") for name in self.metrics)
 
 

@@ -255,7 +255,6 @@ class MetricEffect:
 
     @property
     def worse(self) -> bool:
-        """Whether the estimate lies on the metric's bad side."""
         return (self.estimate < 0) == (self.metric.better == "higher")
 
 
@@ -264,9 +263,9 @@ class ComparisonOutcome:
     """What a change does to a scenario: the primary metric decides, the others are shown.
 
     `more_minutes`: what an INCONCLUSIVE comparison would still need in 8 of 10 cases; None: unknown. `detectable`: the
-    smallest slowdown (a share) that this many units of this spread show in 8 of 10 comparisons. `scatter`: what the
-    scatter between pairs of clusters rests on besides those measured, in words. `paths_ms`: the client's round trip to
-    each of two existing clusters. `unit_effects`: of each unit, the share by which the primary metric differed.
+    smallest slowdown (a share) that such units show in 8 of 10 comparisons. `scatter`: what the scatter between pairs
+    rests on besides those measured. `paths_ms`: the client's round trip to each of two existing clusters.
+    `unit_effects`: of each unit, the share by which the primary metric differed.
     """
 
     name: str

@@ -42,7 +42,6 @@ class Accounting:
 
     @property
     def failed_total(self) -> int:
-        """Records whose delivery ended in an error, of any code."""
         return sum(self.failed.values())
 
 
@@ -372,13 +371,11 @@ class CanaryReading:
 class Measurement:
     """All rounds of one scenario on one cluster. `latency_basis`: the moment from which latencies count.
 
-    `discarded` holds rounds that the generator itself limited, or in which brokers were late, and that were measured
-    again. `warm_up` holds rounds that are not judged because brokers were still warming up, which later rounds showed;
-    `warming` says so of `rounds` themselves, with the figures, when it did not end. `enough` says that fewer rounds
-    than the tier's were, because all that is claimed is kept by far. `rtt_ms` is the round trip of one request by link
-    name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without the last of the load hosts
-    and what ran on it (--confirm-with-more-hosts). `canary`: readings before, between and after them. `by_hand`: the
-    official command that makes the same load.
+    `discarded`: rounds that the generator limited, or in which brokers were late, and that were measured again.
+    `warm_up`: rounds that are not judged, since later ones showed that brokers were still warming up; `warming` says so
+    of `rounds` themselves, with the figures. `enough`: why fewer rounds than the tier's were. `rtt_ms`: a request's
+    round trip by link name, before the rounds. `one_host_fewer`: rounds of the same numbers without the last load host
+    (--confirm-with-more-hosts). `canary`: readings before, between and after. `by_hand`: the official command.
     """
 
     scenario: Scenario

@@ -50,7 +50,6 @@ class Sizes:
 
     @property
     def mean(self) -> int:
-        """The mean length, to the byte."""
         return round(sum(self.lengths) / len(self.lengths))
 
     @property

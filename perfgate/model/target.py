@@ -314,7 +314,6 @@ class Meter:
         raise (LimitReachedError if by_limit else failed)(reason)
 
     def stay_stopped(self) -> NoReturn:
-        """Raise what stopped the run."""
         raise (LimitReachedError if self.by_limit else TargetError)(self.stopped)
 
     def begin(self) -> None:

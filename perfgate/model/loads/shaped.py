@@ -26,7 +26,6 @@ class Shaped(Paced):
 
     @property
     def window_s(self) -> float:
-        """How long a window lasts, in s: as the shape."""
         return self.shape.seconds if self.shape else 0.0
 
     def judged(self, *, readers: bool) -> tuple[str, ...]:
