@@ -261,6 +261,8 @@ def test_settings_of_a_topic_are_policies() -> None:
         ("min.insync.replicas", "2", "no policy of a Pulsar namespace"),
         ("write-quorum", "2", "no policy"),
         ("ensemble", "many", "must be a number"),
+        ("messageTTLInSeconds", "true", "= 'true': it must be a number"),
+        ("deduplicationEnabled", "1", "= '1': it must be true or false"),
         ("retentionSizeInMB", "1", "retentionTimeInMinutes is to be stated too"),
     ],
 )

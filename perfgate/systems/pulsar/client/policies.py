@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from perfgate.model import TopicSpec
+from perfgate.model.delivery import DEDUPLICATION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar.client.admin import Admin
 
@@ -58,7 +59,7 @@ POLICIES = (
     ),
     _object(RETENTION, "retention_policies", "retentionTimeInMinutes", "retentionSizeInMB"),
     _plain("messageTTL", "message_ttl_in_seconds", "messageTTLInSeconds"),
-    _plain("deduplication", "deduplicationEnabled", "deduplicationEnabled"),
+    _plain("deduplication", DEDUPLICATION, DEDUPLICATION),
     _plain("compactionThreshold", "compaction_threshold", method="PUT"),
     _plain("maxUnackedMessagesPerConsumer", "max_unacked_messages_per_consumer"),
     _plain("maxUnackedMessagesPerSubscription", "max_unacked_messages_per_subscription"),
@@ -158,4 +159,7 @@ def _value(name: str, text: str) -> object:
         raise ConfigurationError(f"topic.{name} = {text!r}: it must be a number, or true or false")
     if name == ENSEMBLE and (type(value) is not int or value < 1):
         raise ConfigurationError(f"topic.{name} = {text!r}: it must be a number of bookies")
+    if isinstance(value, bool) is not (name == DEDUPLICATION):
+        legal = "true or false" if name == DEDUPLICATION else "a number"
+        raise ConfigurationError(f"topic.{name} = {text!r}: it must be {legal}")
     return value
