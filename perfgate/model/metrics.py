@@ -45,12 +45,9 @@ LATENCY_QUANTILES: Mapping[str, float] = {"p50": 50.0, "p95": 95.0, "p99": 99.0,
 PHASES = {"before": "before the fault", "unread": "unread", "during": "during the fault", "after": "after the fault"}
 PEAK_PHASES = {"before": "before the peak", "peak": "in the peak", "after": "after the peak"}
 """Of a shaped load, with their words."""
-PHASE_LATENCY = {"before": "before_peak_latency_ms", "peak": "peak_latency_ms", "after": "after_peak_latency_ms"}
-PHASE_CPU = {
-    "before": "broker_cpu_before_peak_cores",
-    "peak": "broker_cpu_peak_cores",
-    "after": "broker_cpu_after_peak_cores",
-}
+_PEAK = {"before": "before_peak", "peak": "peak", "after": "after_peak"}
+PHASE_LATENCY = {phase: f"{name}_latency_ms" for phase, name in _PEAK.items()}
+PHASE_CPU = {phase: f"broker_cpu_{name}_cores" for phase, name in _PEAK.items()}
 HOTTEST = "hottest_partition_latency_ms"
 SLOWEST_TOPIC = "slowest_topic_latency_ms"
 HOTTEST_P99, HOTTEST_SHARE = f"{HOTTEST}.p99", "hottest_partition_share"
