@@ -28,23 +28,18 @@ DAY_S = 86_400
 LARGEST = 1e15
 """Of a number that an option takes."""
 ON_DISK = 1.1
-"""Disk for indexes and segments not deleted yet, as a factor (reference R5's disk formula: records/day x size x
-replicas x days x compression x 1.1)."""
+"""Disk for indexes and segments not deleted yet, as a factor (reference R5's disk formula)."""
 BELOW_KNEE = 0.9
 """Share of the knee that a cluster is planned for; the search measures it, and the service level is met there."""
 CPU_SHARE = 0.7
 """Share of a broker's cores that is planned for: the rest is for replicas that catch up, and bursts."""
 MOST_BROKERS, MOST_SIZE = 4.0, 2.0
-"""A sheet is refused for more times the measured brokers, or records this many times larger or smaller: how a cluster
-scales that far was not measured."""
+"""Times the measured brokers and record size up to which a sheet reaches: how a cluster scales further is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """Figures of a scenario, measured on a cluster of `brokers`.
-
-    `knee_records_per_s`: of all brokers together; `cpu_us_per_record`: of all brokers, for each acknowledged record.
-    """
+    """Figures of a scenario on a cluster of `brokers`; the knee, and the CPU for a record, are of all together."""
 
     knee_records_per_s: float
     cpu_us_per_record: float
@@ -73,7 +68,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
-    """What the load needs. Bytes are decimal; `*_brokers` are what each limit alone asks for, None: not known.
+    """What the load needs; `*_brokers`: what each limit alone asks for, None: not known.
 
     `brokers`: the largest of them and one, so that a broker may be down. `reach`: those needed over those measured.
     """
@@ -93,8 +88,7 @@ class Sheet:
 def capacity(wanted: Wanted, measured: Measured) -> Sheet:
     """Return the sheet of a load. Raises ConfigurationError where it lies too far from what was measured.
 
-    Work on the brokers is taken to grow with the replicas (each copy costs the same) and with the bytes of a record
-    (R3 of the catalogue), and not to shrink with them.
+    Work on the brokers is taken to grow with the replicas, each costing the same, and with longer records alone.
     """
     size = wanted.record_bytes / measured.record_bytes
     if not 1 / MOST_SIZE <= size <= MOST_SIZE:
@@ -110,10 +104,8 @@ def capacity(wanted: Wanted, measured: Measured) -> Sheet:
     per_broker = BELOW_KNEE * measured.knee_records_per_s / measured.brokers
     by_rate = _whole(wanted.rate * work / per_broker)
     by_cpu = _whole(cores / (CPU_SHARE * wanted.cores)) if wanted.cores else None
-    by_bandwidth = None
-    if wanted.bandwidth_mb_per_s:
-        busier = max(on_wire, out) + replication  # what comes in, or what goes out
-        by_bandwidth = _whole(busier / (wanted.bandwidth_mb_per_s * 1e6))
+    busier, usable = max(on_wire, out) + replication, (wanted.bandwidth_mb_per_s or 0) * 1e6  # in, or out
+    by_bandwidth = _whole(busier / usable) if usable else None
     needed = max(by_rate, by_cpu or 0, by_bandwidth or 0, wanted.replicas)
     reach = needed / measured.brokers
     if reach > MOST_BROKERS:
@@ -177,7 +169,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
 
 
 def _flawed(entry: Mapping[str, Any]) -> str:
-    """The reason why the knee of some round is not the brokers'; empty when all are."""
+    """Return the reason why the knee of some round is not the brokers'; empty when all are."""
     return next((flaw["text"] for r in entry["rounds"] for flaw in r["flaws"] if KNEE in flaw["metrics"]), "")
 
 
@@ -236,7 +228,7 @@ def _bytes(count: float) -> str:
 
 
 def wanted_of(asked: Mapping[str, str]) -> Wanted:
-    """Return the load of the options. Raises ConfigurationError naming the option and the legal values."""
+    """Return the load of the options. Raises ConfigurationError."""
 
     def given(name: str, words: str, *, least: float = 0, whole: bool = False) -> float:
         try:

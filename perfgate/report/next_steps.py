@@ -34,10 +34,7 @@ def options_for(target: str = "", tier: str = USUAL_TIER, system: System = "kafk
 
 
 def target_of(document: Mapping[str, Any], usual: str) -> str:
-    """Return --target of a recorded run; of a run on real brokers its file is not known.
-
-    Empty where it can be left out: `usual` is what a command without it has.
-    """
+    """Return --target of a recorded run, empty where a command has it anyway, from `usual`; no file is known."""
     kind = str(document["target"]["kind"])
     return "FILE.toml" if kind == "brokers" else "" if kind == usual == USUAL_TARGET else kind
 
@@ -52,17 +49,17 @@ def alone(name: str, names: Collection[str]) -> tuple[str, str]:
 
 
 def gate_command(*selection: str, target: str = "", tier: str = USUAL_TIER, system: System = "kafka") -> str:
-    """Return the command that measures a selection (options) on this target in this tier."""
+    """Return the command that measures a selection."""
     return command_line("gate", *options_for(target, tier, system), *selection)
 
 
 def baseline_command(target: str = "", tier: str = USUAL_TIER, system: System = "kafka", *others: str) -> str:
-    """Return the command that records thresholds of this target and tier; `others` are further options."""
+    """Return the command that records thresholds."""
     return command_line("baseline", *options_for(target, tier, system), *others)
 
 
 def recording_of(document: Mapping[str, Any], *others: str) -> str:
-    """Return the command that records thresholds from runs like a recorded run; `others` are further options."""
+    """Return the command that records thresholds from runs like a recorded run."""
     target, tier, system = target_here(document), document["tier"], system_of(document["target"])
     as_there = (*driver_option(system, str(document.get("driver", ""))), *tier_options(tier))
     return baseline_command(target, str(tier["name"]), system, *as_there, *others)
@@ -84,9 +81,8 @@ def to_do_line(
 ) -> str:
     """Return the next step, in one line: that of the worst verdict, with the command for it.
 
-    `relations`: their outcomes, by name with the family in front: acks/acks-rate. `again`: repeats the run, without a
-    selection. `names`: of all scenarios that there are. `on_that_machine`: the run was recorded, perhaps elsewhere.
-    `with_fault`: names of those whose declaration states their number of rounds.
+    `relations`: by name with the family in front: acks/acks-rate. `again`: repeats the run. `names`: of all scenarios
+    that there are. `on_that_machine`: the run was recorded. `with_fault`: those that declare their number of rounds.
     """
     worst: list[tuple[str, Sequence[str], Outcome]] = [(o.name, alone(o.name, names), o) for o in outcomes]
     worst += [(name.partition("/")[2], ("--family", name.partition("/")[0]), o) for name, o in relations.items()]
@@ -122,8 +118,8 @@ def without_verdict(
 ) -> str:
     """Return the next step after a run that is red or undecided without a verdict that shows it; empty of others.
 
-    `owed`: reasons why the cluster could not be judged; `lacking`: scenarios were kept from running; `unfinished`: why
-    the recorded run is not whole; `undeclared`: why a scenario that it has is not judged.
+    `owed`: reasons why the cluster could not be judged; `lacking`: scenarios were kept from running; `unfinished`,
+    `undeclared`: why the recorded run is not whole, or a scenario of it is not judged.
     """
     if exit_code == ExitCode.UNHEALTHY:
         return "see what happened to the brokers, then run again"
@@ -160,5 +156,5 @@ def next_steps(view: View) -> list[str]:
         words = "Judge" if document.get("profile_note") else "Or judge"
         pages = page("thresholds")
         steps.append(f"{words} by a profile that has limits for these scenarios: --profile NAME ({pages}).")
-    nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
-    return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]
+    steps = steps or ["Nothing: go on. Each scenario's page has the command that repeats it."]
+    return list(dict.fromkeys(steps))[:MOST_STEPS]

@@ -57,29 +57,21 @@ LATENCIES = (
     HOTTEST_P99,
 )
 RATES = ("records_per_s", "mib_per_s", "knee_records_per_s", "received_records_per_s")
-FAULT_METRICS = (
-    "outage_s.max",
-    "recovery_s",
-    "catch_up_s",
-    "p99_growth",
-    "cpu_per_record_growth",
-    "memory_growth",
-)
+FAULT_METRICS = ("outage_s.max", "recovery_s", "catch_up_s", "p99_growth", "cpu_per_record_growth", "memory_growth")
 """Of a scenario with a fault, whose rate is declared, as far as it has them."""
 IDLE = "receive_outage_partition_seconds"
 """The same of a scenario whose members come and go."""
 TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS, LAG_GROWTH), 0.10) | dict.fromkeys(
     (*LATENCIES, P99_BACK, OWED, THROUGHOUT, LAG, IDLE), 0.5
 )
-"""The tolerance of a new entry; the limit is wider where the noise between runs is. A p99 of some ms moves by half when
-one record in a hundred waits once more."""
+"""Of a new entry. A p99 of some ms moves by half when one record in a hundred waits once more."""
 ENOUGH_RUNS = 5
 BECAUSE_HELP = "Why a worse baseline is right; red runs count then."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposed:
-    """A metric's new baseline from separate runs, whose values are given."""
+    """A metric's new baseline from the values of separate runs."""
 
     scenario: str
     metric: str
@@ -94,7 +86,7 @@ class Proposed:
 
     @property
     def spread(self) -> float:
-        """The coefficient of variation between the runs, as a share; at least 0.1 %."""
+        """The coefficient of variation between the runs, at least 0.1 %."""
         return max(0.001, round(statistics.stdev(self.values) / statistics.median(self.values), 4))
 
     @property
@@ -104,7 +96,7 @@ class Proposed:
 
 
 def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
-    """Return a file name for a new profile, none of those taken: embedded-2c-amd-epyc."""
+    """Return a file name for a new profile, none of those `taken`: embedded-2c-amd-epyc."""
     model = re.sub(r"\((r|tm|c)\)|@.*|\b(cpu|processor|\d+-core)\b", " ", facts["cpu_model"].lower())
     cluster = re.findall(r"[a-z0-9]+", facts.get("cluster", "").lower())
     system = system_of(facts)
@@ -119,17 +111,15 @@ def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
 def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
     """Return the new baselines of every scenario that at least two of these runs measured soundly.
 
-    A time whose end some round did not see has none: the median of the others would hide that nights without a change
-    lack it too.
+    A time whose end some round did not see has none: the median of the others would hide that.
     """
     proposals = []
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
         for metric in _recorded(entries) if entries else ():
-            if metric in (*TIMES_UNTIL, P99_BACK) and any(
-                metric not in r["metrics"] for e in entries for r in e["rounds"]
-            ):
+            unseen = any(metric not in r["metrics"] for e in entries for r in e["rounds"])
+            if metric in (*TIMES_UNTIL, P99_BACK) and unseen:
                 continue
             taken = [e for e in entries if metric in e["metrics"] and _sound(e, metric)]
             values = tuple(_as_judged(e, metric) for e in taken)
@@ -146,16 +136,13 @@ def of_enough(proposals: Sequence[Proposed], runs: Sequence[Mapping[str, Any]]) 
 
 
 def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
-    """Return the figure that is judged against a threshold: the centre of the rounds.
-
-    The percentile of all rounds' records together would follow the worst round alone.
-    """
+    """Return the figure that is judged; a percentile of all rounds' records would follow the worst round alone."""
     recorded = entry["metrics"][metric]
     return float(recorded["value"] if entry["declared"]["fault"] else centre(recorded["rounds"]))
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
-    """Whether the load of every round was valid, in time and taken by the brokers, so that it may be a baseline."""
+    """Whether the load of every round was valid, in time and taken by the brokers."""
     spoilt = metric.partition(".")[0]
     return not any(
         r.get("not_sustained") or any(not f["metrics"] or spoilt in f["metrics"] for f in r["flaws"])
@@ -185,7 +172,6 @@ def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def why(new: Proposed, profile: Profile | None) -> str:
-    """Return a line: old, new, and what the limit rests on."""
     old = stored(new, profile)
     tolerance = old.tolerance if old else TOLERANCE[new.metric]
     reach = min(largest_reach(new.metric), reach_of(tolerance, new.spread, len(new.values), new.looks))
@@ -207,36 +193,31 @@ def narrower(new: Proposed, tolerance: float) -> str:
 def worse(proposals: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
     """Return the new baselines that need a reason, each with the reason why it is worse.
 
-    Worse: than the stored baseline beyond both errors, than its anchor, or of a lighter load. The error of a median of
-    runs is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor limits the sum of many small steps,
-    each within its error, to the tolerance.
+    The error of a median of runs is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor limits the
+    sum of many small steps, each within its error, to the tolerance.
     """
     texts = {}
     for new in proposals:
         old = stored(new, profile)
         if old is None:
             continue
-        sign = old.metric.sign
         name, anchor = f"{new.scenario} {new.metric}", old.anchor or old.baseline
-        loss, sunk = (sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
+        loss, sunk = (old.metric.sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
         error = MEDIAN_ERROR_FACTOR * math.hypot(
             new.spread / math.sqrt(len(new.values)), old.spread / math.sqrt(max(1, old.runs))
         )
         if new.rate and new.rate < old.rate * (1 - most_off(old)):
             texts[new] = f"{name}: recorded at {new.rate:,.0f} records/s, the stored baseline at {old.rate:,.0f}"
         elif loss > error:
-            texts[new] = (
-                f"{name}: {percent(loss)} worse than the stored baseline, more than its error of {percent(error)}"
-            )
+            than = f"the stored baseline, more than its error of {percent(error)}"
+            texts[new] = f"{name}: {percent(loss)} worse than {than}"
         elif sunk > old.tolerance:
-            texts[new] = (
-                f"{name}: {percent(sunk)} worse than its anchor {number(anchor)}, more than {percent(old.tolerance)}"
-            )
+            than = f"its anchor {number(anchor)}, more than {percent(old.tolerance)}"
+            texts[new] = f"{name}: {percent(sunk)} worse than {than}"
     return texts
 
 
 def stored(new: Proposed, profile: Profile | None) -> Threshold | None:
-    """Return the profile's threshold of the metric."""
     held = profile.thresholds.get(new.scenario, ()) if profile else ()
     return next((threshold for threshold in held if threshold.metric.name == new.metric), None)
 
@@ -266,8 +247,7 @@ def updated(
 ) -> str:
     """Return the thresholds file `text` with the new baselines; tolerances, comments and all else in it stay.
 
-    A better baseline moves its anchor, and so does a worse baseline that is `explained` by the reason `because`, which
-    is kept with its name.
+    A better baseline moves its anchor, and so does a worse one that is `explained` by the reason `because`.
     """
     document = with_profile(text, facts)
     for name in UNDER_TEST:
@@ -276,29 +256,22 @@ def updated(
     if readings := canary_of(runs):
         document["canary"] = document.get("canary", tomlkit.table())
         document["canary"].update(readings)
-    today = datetime.now(UTC).date().isoformat()
-    ids = ", ".join(sorted(run["run_id"] for run in runs))
-    tier = runs[0]["tier"]
     for new in proposals:
-        if new.scenario not in document:
-            document[new.scenario] = tomlkit.table()
-        table = document[new.scenario]
+        table = document.setdefault(new.scenario, tomlkit.table())
         before = table.get(new.metric, {})
         best = max if METRICS[new.metric].better == "higher" else min
         anchor = before.get("anchor", before.get("baseline", new.baseline))
-        entry = tomlkit.inline_table()
-        entry.update(
-            {
-                "baseline": new.baseline,
-                "tolerance": before.get("tolerance", TOLERANCE[new.metric]),
-                "spread": new.spread,
-                "runs": len(new.values),
-                "anchor": new.baseline if new in explained else best(anchor, new.baseline),
-                **({"rate": new.rate} if new.rate else {}),
-            }
-        )
-        table[new.metric] = entry
+        table[new.metric] = entry = tomlkit.inline_table()
+        entry["baseline"] = new.baseline
+        entry["tolerance"] = before.get("tolerance", TOLERANCE[new.metric])
+        entry["spread"] = new.spread
+        entry["runs"] = len(new.values)
+        entry["anchor"] = new.baseline if new in explained else best(anchor, new.baseline)
+        if new.rate:
+            entry["rate"] = new.rate
         entry.comment(" ".join(f"{value:.4g}" for value in new.values))
+    today, ids = datetime.now(UTC).date().isoformat(), ", ".join(sorted(run["run_id"] for run in runs))
+    tier = runs[0]["tier"]
     few = f"NOT ENOUGH RUNS: {len(runs)} of {ENOUGH_RUNS}. " if len(runs) < ENOUGH_RUNS else ""
     rounds = f"{tier['rounds']} x {tier['window_s']:g} s"
     source = f"{few}{today}: {counted(len(runs), 'run')}, tier {tier['name']} ({rounds}): {ids}"

@@ -33,8 +33,9 @@ from perfgate.report.results import note_once, recorded_comparisons, recorded_fa
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *NOT_THE_SAME_READ)
 """Metrics that decide comparisons and are judged against a reference."""
+COMPARES_NOTHING = "changes/nothing-on-pairs.toml"
 NOTHING = {"name", "budget_s", "pairs"}
-"""Keys in run.json of a change that changes nothing on pairs of clusters."""
+"""Keys in run.json of such a change."""
 
 PairsByScenario = dict[str, dict[str, RecordedPairs]]
 """By scenario and metric."""
@@ -90,11 +91,6 @@ def _effects(comparison: Comparison) -> dict[str, tuple[float, ...]]:
     return {name: tuple(round(value, 5) for value in values) for name, values in logs.items() if values}
 
 
-def scatter_of(pairs: RecordedPairs) -> float:
-    """Return the scatter of pairs as a standard deviation of the logarithm: 0.05 is 5 %."""
-    return math.sqrt(sum(effect**2 for effect in pairs.effects) / len(pairs.effects))
-
-
 def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: PairsByScenario, run_ids: Sequence[str]) -> str:
     """Return the thresholds file `text` with these pairs instead of those of the same scenarios; all else stays."""
     document = with_profile(text, facts)
@@ -102,11 +98,10 @@ def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: PairsBySc
     for name, by_metric in pairs_by_scenario.items():
         table[name] = tomlkit.table()
         for metric, pairs in by_metric.items():
-            entry = tomlkit.inline_table()
+            table[name][metric] = entry = tomlkit.inline_table()
             window = {"window_s": pairs.window_s} if pairs.window_s else {}
             size, declared = pairs.rounds_per_unit, pairs.declared
             entry.update({"rounds_per_unit": size, **window, "declared": declared, "effects": list(pairs.effects)})
-            table[name][metric] = entry
     today = datetime.now(UTC).date().isoformat()
     return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"
 
@@ -127,32 +122,28 @@ def command(results: Path, thresholds: Path, accept: bool) -> int:
         return 2
 
 
-def compared_nothing() -> str:
-    """Return the command that measures such pairs."""
-    return command_line("compare", "changes/nothing-on-pairs.toml")
-
-
 def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run) and _whole(run)]
+    measures = command_line("compare", COMPARES_NOTHING)
     if not runs:
         raise ConfigurationError(
-            f"{results} holds no run that compared nothing on pairs of clusters: {compared_nothing()} makes one"
+            f"{results} holds no run that compared nothing on pairs of clusters: {measures} makes one"
         )
     newest = max(runs, key=lambda run: str(run["run_id"]))
     facts = recorded_facts(newest)
     alike = [run for run in runs if recorded_facts(run) == facts and run["tier"] == newest["tier"]]
     ids = [str(run["run_id"]) for run in alike]
     print(f"{len(alike)} run(s): {', '.join(f'{key} {value}' for key, value in facts.items())}")
-    measured = pairs_of(alike)
     enough: PairsByScenario = {}
-    for name, by_metric in measured.items():
+    for name, by_metric in pairs_of(alike).items():
         for metric, pairs in by_metric.items():
             few = "" if len(pairs.effects) >= ENOUGH_PAIRS else f"; too few: {ENOUGH_PAIRS} are needed"
-            print(f"{name:<14}{metric:<28}{len(pairs.effects):>4} pairs, {percent(scatter_of(pairs))}{few}")
+            scatter = math.sqrt(statistics.fmean(effect**2 for effect in pairs.effects))
+            print(f"{name:<14}{metric:<28}{len(pairs.effects):>4} pairs, {percent(scatter)}{few}")
             if not few:
                 enough.setdefault(name, {})[metric] = pairs
     if not enough:
-        print(f"too few pairs: {compared_nothing()} again, with a longer --budget")
+        print(f"too few pairs: {measures} again, with a longer --budget")
         return 1
     profiles = profiles_in(thresholds)
     used = match_profile(profiles, facts)

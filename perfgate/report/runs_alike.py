@@ -18,10 +18,7 @@ Run = TypeVar("Run", bound=Mapping[str, Any])
 def runs_alike(
     document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
 ) -> list[Mapping[str, Any]]:
-    """Return this run and every live, unmodified run of the same tier, driver, target, machine, client and release.
-
-    Scenarios that are declared otherwise there are left out. `note` names runs that cannot be read.
-    """
+    """Return this run and every plain one of its kind, with scenarios declared alike; `note` names unreadable ones."""
     wanted, declared = _kind(document), _declared(document)
     alike = {document["run_id"]: document}
     for other in recorded_runs(run_files(results_dir), note):
@@ -35,10 +32,7 @@ def runs_alike(
 def run_before(
     document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
 ) -> Mapping[str, Any] | None:
-    """Return run.json of the newest earlier run of the same target, tier and driver in this folder, or None.
-
-    A comparison, a replay and a modified run measure something else. `note` names runs that cannot be read.
-    """
+    """Return the newest earlier plain run of the same target, tier and driver; `note` names unreadable ones."""
 
     def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
         target = run["target"]
@@ -62,26 +56,20 @@ def each_once(runs: Sequence[Run]) -> list[Run]:
 
 def why_not_plain(document: Mapping[str, Any]) -> str:
     """Return the reason why no thresholds can be made from a run of this kind; empty if they can."""
-    for key, what in (
-        ("change", "compared a change"),
-        ("reference", "took turns with a reference"),
-        ("replay_of", "is a replay"),
-        ("modified", "was modified"),
-    ):
-        if document.get(key):
-            return f"run {document['run_id']} {what}"
-    return ""
+    kinds = {
+        "change": "compared a change",
+        "reference": "took turns with a reference",
+        "replay_of": "is a replay",
+        "modified": "was modified",
+    }
+    return next((f"run {document['run_id']} {what}" for key, what in kinds.items() if document.get(key)), "")
 
 
 def unsound(document: Mapping[str, Any], because: str = "") -> str:
-    """Return the reason why a run's figures are no baseline, though its kind is right; empty if they are.
-
-    A red run, confirmed or not, needs a reason, `because`.
-    """
+    """Return the reason why a plain run's figures are no baseline; empty if they are. A red one needs `because`."""
     if (red := red_of(document)) and not because:
         return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
-    bad = [e for e in document["scenarios"] if e["verdict"] in NO_ANSWER]
-    if bad:
+    if bad := [e for e in document["scenarios"] if e["verdict"] in NO_ANSWER]:
         reason = f": {why.splitlines()[0]}" if (why := _why(bad[0])) else ""  # logs follow
         return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
     if not document["scenarios"]:
@@ -103,10 +91,10 @@ def red_of(document: Mapping[str, Any]) -> list[str]:
     related = [*document["relations"], *document.get("ranges", ())]
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
     red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
-    beside = [
-        e for e in document.get("baselines", ()) if any(flaw["broken"] for r in e["rounds"] for flaw in r["flaws"])
-    ]
-    return red + [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
+    for e in document.get("baselines", ()):
+        if any(flaw["broken"] for r in e["rounds"] for flaw in r["flaws"]):
+            red.append(f"{e['name']} measured once more beside {e['beside']}")
+    return red
 
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
@@ -116,8 +104,7 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
-    """Return the declarations by scenario, without the release, which is the run's, and without a knee's rate."""
-    by_scenario: dict[str, object] = {}
+    by_scenario: dict[str, object] = {}  # without the release, which is the run's, and a knee's rate
     for entry in document["scenarios"]:
         cluster = {**entry["declared"]["cluster"], "version": None}
         of_knee = {"rate": None, "knee": None} if entry["load"].get("share_of_knee") else {}

@@ -31,13 +31,8 @@ from perfgate.report.runs_alike import why_not_plain
 from perfgate.report.terminal import Terminal, write_table
 
 RATE = "records_per_s"
-METRICS = (
-    RATE,
-    "latency_ms.p99",
-    "end_to_end_latency_ms.p99",
-    "broker_cpu_us_per_record",
-    "broker_rss_mib.sum",
-)
+LATENCIES = ("latency_ms.p99", "end_to_end_latency_ms.p99")
+METRICS = (RATE, *LATENCIES, "broker_cpu_us_per_record", "broker_rss_mib.sum")
 COLUMNS = ("scenario", "metric", "Kafka", "Pulsar", "Pulsar / Kafka", "95 % interval", "so")
 MACHINE = ("cpu_model", "cores", "memory_mib")
 NO_FLUSH, FSYNC = "page cache", "fsync"
@@ -58,14 +53,12 @@ class Pair:
     def kept(self) -> str:
         """What either keeps, in a line."""
         kafka, pulsar = self.kafka[0].scenario, self.pulsar[0].scenario
-        acks = dict(kafka.producer).get("acks", "all")
-        return (
-            f"Kafka {kafka.topic.replication_factor} replicas, acks={acks}, {durability(kafka)}; Pulsar {pulsar.kept}"
-        )
+        copies, acks = kafka.topic.replication_factor, dict(kafka.producer).get("acks", "all")
+        return f"Kafka {copies} replicas, acks={acks}, {durability(kafka)}; Pulsar {pulsar.kept}"
 
 
 def durability(scenario: Scenario) -> str:
-    """Return the place that a record's bytes have reached when it is acknowledged."""
+    """Return the place of a record's bytes when it is acknowledged."""
     if scenario.cluster.system == "pulsar":
         return scenario.cluster.durability
     return FSYNC if dict(scenario.topic.config).get("flush.messages") == "1" else NO_FLUSH
@@ -73,10 +66,9 @@ def durability(scenario: Scenario) -> str:
 
 def not_comparable(kafka: Scenario, pulsar: Scenario) -> str:
     """Return the first difference of two scenarios besides their system; empty where they mean the same."""
-    of_pulsar = _compared(pulsar)
-    for what, of_kafka in _compared(kafka).items():
-        if of_kafka != of_pulsar[what]:
-            return f"{what}: {of_kafka} on Kafka, {of_pulsar[what]} on Pulsar"
+    for (what, of_kafka), of_pulsar in zip(_compared(kafka).items(), _compared(pulsar).values(), strict=True):
+        if of_kafka != of_pulsar:
+            return f"{what}: {of_kafka} on Kafka, {of_pulsar} on Pulsar"
     acks = dict(kafka.producer).get("acks", "all")
     if kafka.topic.replication_factor > 1 and acks not in ("all", "-1"):
         return f"acks={acks} on Kafka with copies: what Pulsar acknowledges, a quorum of bookies has"
@@ -170,14 +162,8 @@ def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float
         words = "not told apart" if low <= 1 <= high else f"Pulsar {'more' if estimate > 1 else 'less'}"
     info = metric_info(metric)
     assert info is not None
-    return (
-        pair.name,
-        f"{metric}, {info.better} is better",
-        *figures,
-        f"{estimate:.2f}",
-        f"{low:.2f} .. {high:.2f}",
-        words,
-    )
+    said = (f"{estimate:.2f}", f"{low:.2f} .. {high:.2f}", words)
+    return (pair.name, f"{metric}, {info.better} is better", *figures, *said)
 
 
 def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[str, Any]]]:
@@ -187,17 +173,14 @@ def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[
     """
     plain = sorted((run for run in documents if not why_not_plain(run)), key=lambda run: str(run["run_id"]))
     if not plain:
-        how = f"{command_line('side-by-side')} makes one of each system"
-        if documents:
-            raise ConfigurationError(f"no recorded run can stand here{_passed_over(documents)}: {how}")
-        raise ConfigurationError(f"no recorded run: {how}")
+        none = f"no recorded run can stand here{_passed_over(documents)}" if documents else "no recorded run"
+        raise ConfigurationError(f"{none}: {command_line('side-by-side')} makes one of each system")
     like = plain[-1]
     alike = [run for run in plain if _where(run) == _where(like)]
-    by_system: dict[System, list[Mapping[str, Any]]] = {
-        system: [run for run in alike if system_of(run["target"]) == system] for system in SYSTEMS
-    }
-    for system, runs in by_system.items():
-        if not runs:
+    by_system: dict[System, list[Mapping[str, Any]]] = {}
+    for system in SYSTEMS:
+        by_system[system] = [run for run in alike if system_of(run["target"]) == system]
+        if not by_system[system]:
             tier = like["tier"]
             missing = gate_command(*tier_options(tier), target=target_here(like), tier=tier["name"], system=system)
             raise ConfigurationError(
@@ -229,9 +212,8 @@ def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]
         terminal.write_line(f"{release_of(own[-1]['target'])}: {names}")
     write_table(terminal, COLUMNS, rows(compared))
     for pair in compared:
-        terminal.write_line(
-            f"{pair.name}: {pair.kept}" if not pair.why_not else f"left out: {pair.name}: {pair.why_not}"
-        )
+        left_out = f"left out: {pair.name}: {pair.why_not}"
+        terminal.write_line(left_out if pair.why_not else f"{pair.name}: {pair.kept}")
     few = min(len(own) for own in runs.values()) < FEWEST_RUNS
     scatter = "rounds; another start of either system can differ by more" if few else "runs"
     terminal.write_line(
