@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from textwrap import fill
 from typing import Any
@@ -40,10 +40,7 @@ def family_name(topic: str) -> str:
 
 
 def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> str:
-    """Return the text of a module that :func:`perfgate.fixtures.own_scenarios.load_own_scenarios` reads.
-
-    `text_ratio`: gzip's ratio for the generated text that is most like the sample.
-    """
+    """Return the text of a module for own scenarios; `text_ratio`: gzip's ratio for the text most like the sample."""
     name, sample = family_name(topic.name), topic.sample
     cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
     base, rate = name.upper().replace("-", "_"), _rounded(topic.rate) if topic.rate > 0 else BASE_RATE
@@ -125,7 +122,7 @@ def record_bytes(topic: ObservedTopic) -> int:
 
 
 def record_sizes(topic: ObservedTopic) -> str:
-    """Return the sizes of its scenarios' records, as record.sizes takes them; empty where all are about as long."""
+    """Return its records' sizes, as record.sizes takes them; empty where all are about as long."""
     lengths = [min(MOST_BYTES, max(LEAST_BYTES, length)) for length in topic.sample.record_sizes]
     if not lengths or lengths[-1] < UNEVEN * lengths[0]:
         return ""
@@ -172,10 +169,7 @@ def _payload(topic: ObservedTopic, text_ratio: float) -> str:
 
 
 def workload_text(family: Family, file: str, notes: tuple[str, ...]) -> str:
-    """Return the text of a module that :func:`perfgate.fixtures.own_scenarios.load_own_scenarios` reads.
-
-    `file`: the workload's; `notes`: what is not as that has it.
-    """
+    """Return the text of a module for own scenarios; `notes`: what is not as the workload's `file` has it."""
     (scenario,) = family.scenarios
     names = sorted(set(_names(scenario)), key=str.lower)
     constant = scenario.name.upper().replace("-", "_")
@@ -203,17 +197,18 @@ def _stated(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a dataclass that differ from their defaults; of a load its kind always."""
     for field in fields(value):
         here = getattr(value, field.name)
-        if here != _default(field) or (isinstance(value, Load) and field.name == "kind"):
+        usual = field.default_factory() if field.default_factory is not MISSING else field.default
+        if here != usual or (isinstance(value, Load) and field.name == "kind"):
             yield field.name, here
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+def _type_name(value: object) -> str:
+    return "Load" if isinstance(value, Load) else type(value).__name__
 
 
 def _names(value: Any) -> Iterator[str]:
     if is_dataclass(value):
-        yield "Load" if isinstance(value, Load) else type(value).__name__
+        yield _type_name(value)
         for _, inner in _stated(value):
             yield from _names(inner)
     elif isinstance(value, tuple):
@@ -230,9 +225,8 @@ def _is_settings(value: tuple[Any, ...]) -> bool:
 def _code(value: Any, indent: str) -> str:
     """Return a value as Python, in lines of WIDTH where it is a call of several arguments."""
     if is_dataclass(value):
-        name = "Load" if isinstance(value, Load) else type(value).__name__
         parts = [f"{key}={_code(inner, indent + INDENT)}" for key, inner in _stated(value)]
-        return _listed(f"{name}(", parts, ")", indent)
+        return _listed(f"{_type_name(value)}(", parts, ")", indent)
     if isinstance(value, tuple) and _is_settings(value):
         inside = _listed("{", [f"{_quoted(name)}: {_quoted(text)}" for name, text in value], "}", indent)
         return f"settings({inside})"

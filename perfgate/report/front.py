@@ -34,20 +34,14 @@ FILES = (("summary.md", "summary"), (OF_FIGURES, "figures (CSV)"), ("run.json", 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
-    """What former runs of the same kind say, by scenario or relation.
-
-    `values`: of the latest ones by metric, oldest first. `since`: in words, since when its verdict is what it is.
-    """
+    """Of former runs alike, by scenario or relation: `values` by metric, oldest first; words `since` when it is so."""
 
     values: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     since: Mapping[str, str] = field(default_factory=dict)
 
 
 def front_html(view: View, before: Mapping[str, Any] | None, past: Past | None = None) -> str:
-    """Return the six answers of a run; `before`: the run.json of the run before.
-
-    Links lead to ``allure.html#of=<name>`` beside it, which the builder of the report resolves.
-    """
+    """Return the six answers of a run; their links, ``allure.html#of=<name>``, the builder of the report resolves."""
     document, past = view.document, past or Past()
     word = word_of(document)
     same = [line for line in view.lines if line.verdict in COLLAPSED]

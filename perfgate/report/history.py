@@ -60,7 +60,6 @@ class Drift:
 
 
 def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the history's line of a run.json."""
     return {
         "run_id": document["run_id"],
         "resumed_from": document.get("resumed_from"),
@@ -113,14 +112,14 @@ def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, 
 
     A line that cannot be read (a write cut short, a damaged byte) is left out; `note` names the first.
     """
-    entries, flaws = [], {}
+    entries, flaws = [], []
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else [], 1):
         try:
             entries.append(line_of(line.decode(), SHOWN))
         except ValueError as error:
-            flaws[number] = error
+            flaws.append((number, error))
     if flaws:
-        number, flaw = next(iter(flaws.items()))
+        number, flaw = flaws[0]
         more = f", and {len(flaws) - 1} more lines of it" if len(flaws) > 1 else ""
         note(f"skipped {path}, line {number}: {flaw}{more}")
     return sorted(each_once(entries), key=lambda entry: str(entry["started"]))
@@ -130,8 +129,8 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
     """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
     alike, moved = _unmodified(entries, like), []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
+        records = [(str(entry["started"]), entry["rows"].get(scenario, {})) for entry in alike]
         for metric in METRICS:
-            records = [(str(entry["started"]), entry["rows"].get(scenario, {})) for entry in alike]
             series = [(day, float(kept[metric])) for day, kept in records if metric in kept and is_sound(kept)]
             moved += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
     return moved
@@ -143,10 +142,7 @@ def _unmodified(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the facts that comparable runs share: target, machine, tier, driver, reference.
-
-    Without the number of real brokers, which lines of before 2026-11-27 lack.
-    """
+    """Return the facts that comparable runs share, without `brokers`, which lines of before 2026-11-27 lack."""
     facts = {key: value for key, value in entry["facts"].items() if key != "brokers"}
     return (facts, *(entry.get(key) for key in ("tier", "driver", "reference")))
 
@@ -154,9 +150,9 @@ def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
 def former_values(
     entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str, latest: int = FORMER_RUNS
 ) -> dict[str, dict[str, list[float]]]:
-    """Return values of the `latest` unmodified runs like `like` (0: of all), by scenario and metric, oldest first.
+    """Return values of the `latest` unmodified runs like `like` (0: of all) that began before the run `before`.
 
-    `before`: the id of a run; only runs that began before it count (ids sort by time).
+    They stand by scenario and metric, oldest first. Ids sort by time.
     """
     alike = [entry for entry in _unmodified(entries, like) if str(entry["run_id"]) < before]
     by_scenario: dict[str, dict[str, list[float]]] = {}
@@ -170,7 +166,7 @@ def former_values(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdicts:
-    """A former run: its id and commit, and the verdict of each scenario and relation that was judged."""
+    """A former run, with the verdict of each scenario and relation that was judged."""
 
     run_id: str
     commit: str
@@ -189,10 +185,7 @@ def verdicts_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any
 
 
 def undecided_before(former: Sequence[Verdicts]) -> dict[str, int]:
-    """Return in how many of the latest former runs in a row each scenario or relation was undecided.
-
-    A run without a verdict of it is skipped.
-    """
+    """Return in how many of the latest runs in a row, of those with a verdict of it, each was undecided."""
     in_a_row = {}
     for name in {name for run in former for name in run.of}:
         verdicts = [run.of[name] for run in reversed(former) if name in run.of]

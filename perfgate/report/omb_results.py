@@ -6,7 +6,7 @@ tool's own empty value where its chart script reads the field (an empty list or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,14 +16,7 @@ from perfgate.judge.rounds import spoilt
 from perfgate.model import Measurement
 from perfgate.model.histogram import merged
 
-PERCENTILES: Mapping[str, float] = {
-    "50pct": 50.0,
-    "75pct": 75.0,
-    "95pct": 95.0,
-    "99pct": 99.0,
-    "999pct": 99.9,
-    "9999pct": 99.99,
-}
+PERCENTILES = {"50pct": 50.0, "75pct": 75.0, "95pct": 95.0, "99pct": 99.0, "999pct": 99.9, "9999pct": 99.99}
 TICKS_PER_HALF = 100
 """Of the quantiles' curve, as the tool has it."""
 READ = "received_records_per_s"
@@ -33,7 +26,7 @@ UNKNOWN = "backlog, and the delay of sends but its p99"
 
 
 def omb_result(measurement: Measurement, workload: str, driver: str) -> dict[str, Any]:
-    """Return the result of a scenario; `workload` and `driver`: names of the result in the tool's charts."""
+    """Return the result of a scenario; `workload` and `driver`: its names in the tool's charts."""
     scenario, rounds = measurement.scenario, measurement.rounds
     consumers = scenario.consumers
     delays = [r.generator.schedule_delay_p99_ms for r in rounds if r.generator]
@@ -63,10 +56,7 @@ def file_name(scenario: str, driver: str, now: datetime) -> str:
 
 
 def _latencies(name: str, encoded: Sequence[str], *, zeros: bool = False) -> dict[str, Any]:
-    """Return a latency's lists, a value for each round, its aggregates and the curve of its quantiles.
-
-    `zeros`: of a latency that was not measured, as the tool has it of an empty histogram.
-    """
+    """Return a latency of each round, its aggregates and curve; `zeros`: it was not measured, as the tool has it."""
     of_rounds = [_figures(merged([text])) for text in encoded if text or zeros]
     result: dict[str, Any] = {f"{name}{end}": [r[end] for r in of_rounds] for end in ("Avg", *PERCENTILES, "Max")}
     stem = f"aggregated{name[0].upper()}{name[1:]}"

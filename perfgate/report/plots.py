@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.judge.scatter import Known
-from perfgate.judge.sequential import (
-    FEWEST_BESIDE_KNOWN,
-    FEWEST_UNITS,
-    MARGIN,
-    estimate,
-    looks_until,
-)
+from perfgate.judge.sequential import FEWEST_BESIDE_KNOWN, FEWEST_UNITS, MARGIN, estimate, looks_until
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import known_scatter, part_logs
 from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, Round, ShapeFigures
@@ -68,11 +62,8 @@ def paired_rounds_figure(
     logs = [math.log1p(effect) for effect in unit_effects]
     numbers = range(1, len(logs) + 1)
     fewest = FEWEST_BESIDE_KNOWN if known else FEWEST_UNITS
-    running = [
-        (n, estimate(logs, looks_until(n, planned_units, last=True, fewest=fewest), known=known))
-        for n in numbers
-        if n > 1
-    ]
+    looks = {n: looks_until(n, planned_units, last=True, fewest=fewest) for n in numbers if n > 1}
+    running = {n: estimate(logs, look, known=known) for n, look in looks.items()}
     figure = new_figure(9, 4)
     axes = figure.subplots()
     same = f"same: within {margin * 100:g} %"
@@ -80,11 +71,10 @@ def paired_rounds_figure(
     axes.axhline(0, color=BLACK, linewidth=0.8)
     axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color=GREY, label="each unit")
     if running:
-        units = [n for n, _ in running]
-        low, high = ([share_of(e.interval[end]) * 100 for _, e in running] for end in (0, 1))
-        axes.fill_between(units, low, high, color=SKY, alpha=0.4, label="95 % interval so far")
-        means = [share_of(e.mean) * 100 for _, e in running]
-        axes.plot(units, means, color=BLUE, label="estimate so far")
+        low, high = ([share_of(e.interval[end]) * 100 for e in running.values()] for end in (0, 1))
+        axes.fill_between([*running], low, high, color=SKY, alpha=0.4, label="95 % interval so far")
+        means = [share_of(e.mean) * 100 for e in running.values()]
+        axes.plot([*running], means, color=BLUE, label="estimate so far")
     widest = HEADROOM * max(map(abs, (*unit_effects, margin))) * 100
     axes.set_ylim(-widest, widest)
     axes.set_title(f"{metric}: with the change against as declared")
@@ -202,9 +192,8 @@ def knee_curve_figure(name: str, r: Round) -> Figure:
 def pictures(measurement: Measurement, outcome: Outcome | None, former: Former) -> dict[str, bytes]:
     """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, shape and ramp."""
     name = measurement.scenario.name
-    drawn = {
-        f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome, former).items()
-    }
+    figures = scenario_pictures(measurement, outcome, former)
+    drawn = {f"{name}-{what}.svg": svg(figure) for what, figure in figures.items()}
     for r in measurement.rounds:
         if r.failover is not None:
             drawn[f"{name}-fault-{r.index}.png"] = png(fault_timeline_figure(f"{name}, fault {r.index}", r.failover))
@@ -216,7 +205,7 @@ def pictures(measurement: Measurement, outcome: Outcome | None, former: Former) 
 
 
 def comparison_pictures(outcome: ComparisonOutcome, comparison: Comparison) -> dict[str, bytes]:
-    """Return the picture of a comparison's units by file name; none where nothing was judged."""
+    """Return the picture of a comparison's units by file name, if anything was judged."""
     if not (outcome.unit_effects and outcome.primary):
         return {}
     metric, margin = outcome.primary.metric.name, outcome.decides.margin

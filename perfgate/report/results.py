@@ -82,7 +82,11 @@ def run_document(
         "schema": SCHEMA,
         **plain(facts),
         "scenarios": _with_each_log_once([scenario_entry(measurement, outcome) for measurement, outcome in measured]),
-        "relations": [_relation_entry(each, outcome) for each, outcome in relations if isinstance(each, PairRelation)],
+        "relations": [
+            plain(RelationEntry(**_of_relation(RelationEntry, each, outcome), **_ratio(outcome)))
+            for each, outcome in relations
+            if isinstance(each, PairRelation)
+        ],
         "ranges": [_range_entry(each, outcome) for each, outcome in relations if isinstance(each, RangeRelation)],
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
         "baselines": baseline_entries(baselines),
@@ -127,7 +131,6 @@ def without_histograms(entry: object) -> str:
 
 
 def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[str, Any]:
-    """Return a scenario's entry: what it declares, what was measured, what was judged."""
     scenario, rounds, link = measurement.scenario, measurement.rounds, measurement.scenario.link
     needs_no_log = outcome and (outcome.verdict.green or outcome.verdict is Verdict.MISSING)
     entry = {
@@ -188,7 +191,6 @@ def change_entry(change: Change) -> dict[str, object]:
 
 
 def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict[str, Any]:
-    """Return a comparison's entry: its outcome, and all that it was judged from."""
     primary = outcome.primary
     entry = {
         **shared(ComparisonEntry, outcome, comparison),
@@ -206,12 +208,8 @@ def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict
 
 def reference_entry(comparison: Comparison) -> dict[str, Any]:
     """Return the entry of the reference that a scenario was measured with; the scenario has its own."""
-    entry = {
-        **shared(ReferenceEntry, comparison),
-        "scenario": comparison.scenario.name,
-        "measured": scenario_entry(comparison.baseline, None),
-    }
-    return plain(ReferenceEntry(**entry))
+    measured = {"scenario": comparison.scenario.name, "measured": scenario_entry(comparison.baseline, None)}
+    return plain(ReferenceEntry(**shared(ReferenceEntry, comparison), **measured))
 
 
 def plain(entry: Any) -> dict[str, Any]:
@@ -223,15 +221,12 @@ def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
     failed = Counter[str]()
     for r in rounds:
         failed.update(r.accounting.failed)
-    totals = {
-        name: sum(getattr(r.accounting, name) for r in rounds)
-        for name in ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
-    }
+    names = ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
+    totals = {name: sum(getattr(r.accounting, name) for r in rounds) for name in names}
     return AccountingEntry(**totals, failed=failed.total(), failed_by_code=failed)
 
 
 def summed_reading(rounds: Sequence[Round]) -> Reading | None:
-    """Return the sum of what consumers were given in all rounds; None without any."""
     readings = [shallow(r.reading) for r in rounds if r.reading]
     return Reading(**{name: sum(reading[name] for reading in readings) for name in readings[0]}) if readings else None
 
@@ -251,15 +246,19 @@ class OtherSchemaError(ConfigurationError):
 
 
 def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
-    """Return a recorded run.json, or that of a run's folder, in the present schema.
-
-    Raises ConfigurationError, which names `option` and the file.
-    """
+    """Return a recorded run.json, or that of a run's folder, in the present schema. Raises ConfigurationError."""
     path = run_file(path)
-    text = _text_of(path, option)
     try:
+        text = path.read_bytes().decode()
         document: Any = json.loads(text, parse_constant=no_number)
-    except (ValueError, RecursionError) as error:
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{option} {path}: no such file; a run is recorded in results/<run-id>/run.json"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{option} {path}, line {line}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{option} {path}: {error}") from error
     version = document.get("schema") if isinstance(document, dict) else None
     if version not in READABLE:
@@ -283,20 +282,6 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{option} {path} is damaged: {error}") from None
     return dict(document)
-
-
-def _text_of(path: Path, option: str) -> str:
-    try:
-        return path.read_bytes().decode()
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"{option} {path}: no such file; a run is recorded in results/<run-id>/run.json"
-        ) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError(f"{option} {path}, line {line}: {error}") from None
-    except OSError as error:
-        raise ConfigurationError(f"{option} {path}: {error}") from None
 
 
 def run_file(path: Path) -> Path:
@@ -337,7 +322,7 @@ def recorded_shares_cores(document: Mapping[str, Any]) -> bool:
 
 
 def recorded_measurements(document: Mapping[str, Any], *, again: bool = False) -> dict[str, Measurement]:
-    """Return the measurements of a recorded run by scenario, or its confirmation runs. Raises ConfigurationError."""
+    """Return a recorded run's measurements by scenario, or its confirmation runs. Raises ConfigurationError."""
     with _damaged_in("a scenario"):
         entries = document["second_looks"] if again else document["scenarios"]
         return {entry["name"]: recorded_measurement(entry) for entry in entries}
@@ -346,17 +331,15 @@ def recorded_measurements(document: Mapping[str, Any], *, again: bool = False) -
 def recorded_baselines(document: Mapping[str, Any]) -> dict[tuple[str, str], Measurement]:
     """Return scenarios measured once more, by that other family and their name. Raises ConfigurationError."""
     with _damaged_in("a baseline"):
-        return {
-            (entry["beside"], entry["name"]): recorded_measurement(entry) for entry in document.get("baselines", ())
-        }
+        return {(e["beside"], e["name"]): recorded_measurement(e) for e in document.get("baselines", ())}
 
 
 def recorded_references(document: Mapping[str, Any], measured: Mapping[str, Measurement]) -> dict[str, Comparison]:
     """Return comparisons of the reference with what was `measured`, by scenario. Raises ConfigurationError."""
     with _damaged_in("a reference"):
         return {
-            entry["scenario"]: _comparison("reference", entry, entry["measured"], measured[entry["scenario"]])
-            for entry in document.get("references", ())
+            e["scenario"]: _comparison("reference", e, e["measured"], measured[e["scenario"]])
+            for e in document.get("references", ())
         }
 
 
@@ -441,10 +424,6 @@ def _metrics(measurement: Measurement) -> dict[str, MetricEntry]:
     return entries
 
 
-def _relation_entry(relation: PairRelation, outcome: Outcome) -> dict[str, Any]:
-    return plain(RelationEntry(**_of_relation(RelationEntry, relation, outcome), **_ratio(outcome)))
-
-
 def _range_entry(relation: RangeRelation, outcome: Outcome) -> dict[str, Any]:
     steps = tuple(
         RangeStepEntry(**{**shared(RangeStepEntry, pair, step), **_ratio(step)})
@@ -459,6 +438,7 @@ def _of_relation(kind: Any, relation: Relation, outcome: Outcome) -> dict[str, A
 
 
 def _ratio(outcome: Outcome) -> dict[str, Any]:
-    judgement = outcome.judgements[0] if outcome.judgements else None
-    named = {"ratio": "measured", "interval": "interval", "spread": "spread"}  # there and here
-    return {name: getattr(judgement, here, None) for name, here in named.items()}
+    if not outcome.judgements:
+        return dict.fromkeys(("ratio", "interval", "spread"))
+    judgement = outcome.judgements[0]
+    return {"ratio": judgement.measured, "interval": judgement.interval, "spread": judgement.spread}

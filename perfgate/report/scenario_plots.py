@@ -49,10 +49,7 @@ def scenario_pictures(measurement: Measurement, outcome: Outcome | None, former:
 
 @styled
 def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former) -> Figure | None:
-    """Return each judged metric's rounds as points with their centre, baseline and limit; else the rate's.
-
-    The band is the interval of their median. Each former run is a thin line beside the bold line of this run.
-    """
+    """Return each judged metric's rounds with their centre, baseline, limit and former runs; else the rate's."""
     judged = {judgement.metric: judgement for judgement in (outcome.judgements if outcome else ())}
     series = {name: _rounds(measurement, name) for name in judged or ("records_per_s", "broker_cpu_us_per_record")}
     series = {name: values for name, values in series.items() if values}
@@ -100,7 +97,7 @@ def _draw_rounds(
 
 @styled
 def latency_figure(measurement: Measurement) -> Figure | None:
-    """Return the percentiles of each round with a valid latency (thin) and of all of them (bold); None without any."""
+    """Return the percentiles of each round with a valid latency, and of all of them (bold); None without any."""
     names = [f"latency_ms.{name}" for name in NINES]
     rounds = [r for r in measurement.rounds if set(names) <= r.metrics.keys() and not r.spoilt(names[0])]
     together = latency_metrics(r.latency_histogram for r in rounds)
@@ -124,11 +121,9 @@ def latency_figure(measurement: Measurement) -> Figure | None:
 
 @styled
 def cpu_figure(measurement: Measurement) -> Figure | None:
-    """Return the CPU of each broker over the windows, round after round; None without any.
-
-    Where the source gives only each window's mean, that mean over the rounds.
-    """
+    """Return the CPU of each broker over the windows, or each window's mean where its source has no more."""
     over_time = [r for r in measurement.rounds if r.broker_cpu_over_time]
+    indexes = [r.index for r in measurement.rounds]
     brokers = brokers_of(measurement.rounds)
     if not brokers:
         return None
@@ -137,7 +132,8 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
     axes = figure.subplots()
     looks = zip(itertools.cycle(CYCLE), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
     for broker, (colour, marker, line) in zip(brokers, looks, strict=False):
-        xs, values = _cpu_over_time(over_time, broker) if over_time else _cpu_by_round(measurement.rounds, broker)
+        means = [r.metrics.get(f"{BROKER_CPU}{broker}", math.nan) for r in measurement.rounds]
+        xs, values = _cpu_over_time(over_time, broker) if over_time else (indexes, means)
         often = 1 + len(xs) // MOST_MARKERS
         axes.plot(xs, values, marker=marker, markevery=often, linestyle=line, color=colour, label=f"broker {broker}")
     axes.set_ylim(bottom=0)
@@ -145,10 +141,9 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
     if over_time:
         _mark_rounds(axes, over_time)
     else:
-        rounds = [r.index for r in measurement.rounds]
-        for before, after in itertools.pairwise(rounds):
+        for before, after in itertools.pairwise(indexes):
             axes.axvline((before + after) / 2, color=GREY, linewidth=0.6, linestyle=":")
-        axes.set_xticks(rounds)
+        axes.set_xticks(indexes)
         axes.set_xlabel("round (dotted: where one ends and the next begins)")
         axes.set_ylabel("CPU of the round's\nwindow, cores")
     axes.set_title(f"{measurement.scenario.name}: CPU of each broker", fontsize="medium")
@@ -182,10 +177,6 @@ def brokers_of(parts: Iterable[Round | Step]) -> list[str]:
     return sorted((end for name in names if (end := name.removeprefix(BROKER_CPU)).isdigit()), key=int)
 
 
-def _cpu_by_round(rounds: Sequence[Round], broker: str) -> tuple[list[float], list[float]]:
-    return [r.index for r in rounds], [r.metrics.get(f"{BROKER_CPU}{broker}", math.nan) for r in rounds]
-
-
 def _cpu_over_time(rounds: Sequence[Round], broker: str) -> tuple[list[float], list[float]]:
     """Return seconds of all windows and the cores there, with a gap in the line between two rounds."""
     xs, values, begin = [], [], 0.0
@@ -215,7 +206,7 @@ def _mark_rounds(axes: Axes, rounds: Sequence[Round]) -> None:
 
 @styled
 def family_figure(family: str, measurements: Sequence[Measurement], published: Mapping[str, float]) -> Figure | None:
-    """Return rate and broker CPU of a family over its factor, and the published rates; None for a single scenario.
+    """Return rate and broker CPU of a family over its factor; None for a single scenario.
 
     `published`: records/s by scenario, of other hardware; drawn scaled so that their median is this run's.
     """

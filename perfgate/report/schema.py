@@ -26,7 +26,6 @@ class _Untitled(GenerateJsonSchema):
 
 
 def schema_text() -> str:
-    """Return the schema as its file has it."""
     schema = adapter(Document).json_schema(schema_generator=_Untitled)
     for name, keys in STATED.items():
         schema["$defs"][name].setdefault("required", []).extend(keys)

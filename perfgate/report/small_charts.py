@@ -57,10 +57,7 @@ def rounds_chart(rounds: Sequence[float], unit: str, baseline: float | None, lim
 
 
 def sparkline(values: Sequence[float], limit: float | None) -> Markup:
-    """Return values of runs, oldest first, as a line between their least and most; empty for fewer than two.
-
-    The limit is a dashed line where it lies between them.
-    """
+    """Return values of runs, oldest first, as a line between their least and most; empty for fewer than two."""
     if len(values) < 2:
         return Markup("")
     low, high = min(values), max(values)

@@ -90,10 +90,7 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """Return a figure as SVG, with words as text: half as large as with outlines.
-
-    Coordinates are cut to a hundredth of a point: matplotlib's millionths are a third of the file.
-    """
+    """Return a figure as SVG, its coordinates cut: matplotlib's millionths of a point are a third of the file."""
     return COORDINATES.sub(lambda match: FRACTION.sub(rb"\1", match[0]), _saved(figure, "svg"))
 
 

@@ -57,9 +57,8 @@ class Line:
 class View:
     """A run.json with all that was judged, worst first, and what else reports say of it.
 
-    `notes`: what to know of the figures, no verdicts; `drifts`: what has moved over the runs of the history; `advice`:
-    what to do about the change that was compared; `recording`: the command that records thresholds, where more is known
-    of the run than its document says.
+    `notes`: on the figures, no verdicts; `advice`: on the change that was compared; `recording`: the command that
+    records thresholds, where more is known of the run than its document says.
     """
 
     document: Mapping[str, Any]
@@ -108,9 +107,8 @@ class View:
         """Return the facts that a reader has to know before they believe a verdict."""
         document, compared = self.document, self.document["comparisons"]
         names = [entry["scenario"] for entry in compared] or [entry["name"] for entry in document["scenarios"]]
-        judged = compared or document["scenarios"]
-        sides = [entry[side] for entry in compared for side in ("baseline", "candidate")]
-        entries, verb = (sides, "compared") if sides else (document["scenarios"], "measured")
+        judged, verb = (compared, "compared") if compared else (document["scenarios"], "measured")
+        entries = [entry[side] for entry in compared for side in ("baseline", "candidate")] or judged
         lines = [
             f"{counted(len(judged), 'scenario')} {verb}: {integrity_line(entries)}.",
             _answered(names, judged, verb),
@@ -160,7 +158,7 @@ def by_verdict(lines: Iterable[Line]) -> str:
 
 
 def word_of(document: Mapping[str, Any]) -> str:
-    """Return the words for a run's exit code, and for what it was judged against."""
+    """Return the words for a run's exit code, and what it was judged against."""
     missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
     judged = (document[key] for key in ("scenarios", "relations", "ranges", "comparisons") if key in document)
     undecided = any(entry["verdict"] in NOT_DECIDED for entries in judged for entry in entries)
@@ -176,10 +174,7 @@ def word(exit_code: int, *, without_thresholds: bool, undecided: bool) -> str:
 
 
 def integrity_line(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the fate of the records in one line: sent, acknowledged, not; lost and doubled where there are readers.
-
-    A reader that joined late has lost nothing before it joined: `missed` counts what it should have had.
-    """
+    """Return the fate of the records in one line; `missed` are those that a reader, once it had joined, did not get."""
     keys = ("attempted", "acked", "failed", "unresolved")
     total = {key: sum(entry["accounting"][key] for entry in entries) for key in keys}
     line = "{attempted:,} records sent: {acked:,} acknowledged, {failed:,} failed, {unresolved:,} unresolved"
