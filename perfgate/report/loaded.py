@@ -129,7 +129,7 @@ class Run:
     """All of run.json, in the present schema."""
 
     def rounds(self) -> list[dict[str, object]]:
-        """Return a flat dictionary of each counted round, for pandas.DataFrame: a column for each metric that it measured."""
+        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them, with the metrics that it has."""
         run: dict[str, object] = {
             "run_id": self.run_id,
             "started": self.started,
