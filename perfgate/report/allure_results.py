@@ -113,7 +113,6 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
 
 
 def attach_not_run(name: str, family: str) -> None:
-    """Put what was not run in its family, under its own name."""
     _label(family, name)
     allure.dynamic.title(f"{name}: not run")
 
@@ -216,7 +215,6 @@ def attached_pictures(folder: Path) -> dict[str, bytes]:
 
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write the files for the report's environment and categories panels."""
     texts = {key: ", ".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for key, v in facts.items()}
     (folder / "environment.properties").write_text("".join(f"{key}={text}\n" for key, text in texts.items()))
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
@@ -282,7 +280,6 @@ class _Bare:
 
 
 def _headline(measurement: Measurement) -> str:
-    """Return the numbers for a test's title: outage, rate, p99, CPU."""
     parts = []
     for name, text in (
         ("knee_records_per_s", "knee at {} records/s"),

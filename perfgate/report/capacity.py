@@ -174,7 +174,6 @@ def _flawed(entry: Mapping[str, Any]) -> str:
 
 
 def sheet_text(wanted: Wanted, measured: Measured, sheet: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
-    """Return the sheet: the brokers, disk and network needed, the arithmetic, and its measurements."""
     w, m = wanted, measured
     left, rate = sheet.brokers - 1, f"{number(w.rate)} records/s"
     copies = f" x {w.replicas}/{m.replicas} replicas" if w.replicas != m.replicas else ""

@@ -22,31 +22,9 @@ from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
 from perfgate.model.system import system_of, version_of
 
-COLUMNS = (
-    "run_id",
-    "started",
-    "scenario",
-    "family",
-    "factor",
-    "metric",
-    "unit",
-    "value",
-    "spread",
-    "rounds",
-    "better",
-    "baseline",
-    "limit",
-    "metric_verdict",
-    "verdict",
-    "target",
-    "tier",
-    "driver",
-    "system",
-    "version",
-    "profile",
-    "machine",
-    "commit",
-)
+FACTS = ("target", "tier", "driver", "system", "version", "profile", "machine", "commit")
+OF_FIGURE = ("value", "spread", "rounds", "better", "baseline", "limit", "metric_verdict", "verdict")
+COLUMNS = ("run_id", "started", "scenario", "family", "factor", "metric", "unit", *OF_FIGURE, *FACTS)
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """A text cell that begins so is a formula to a spreadsheet."""
 PREFIX = "kafka_perf_gate"
@@ -112,7 +90,7 @@ def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurem
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts of a run, by the names of metrics.csv's last columns."""
+    """Return the FACTS of a run by name."""
     target, environment = document["target"], document["environment"]
     return {
         "target": str(target.get("name")),
@@ -131,7 +109,6 @@ KEPT = ("quorums", "durability")
 
 
 def _kept(scenario: Scenario) -> dict[str, str]:
-    """Return the values of KEPT by name; none for Kafka."""
     durability = scenario.cluster.durability
     return dict(zip(KEPT, (scenario.topic.quorums, durability), strict=True)) if durability else {}
 
@@ -143,7 +120,6 @@ def text_cell(text: str) -> str:
 
 
 def rounds_csv(measurement: Measurement) -> str:
-    """Return a line for each round and metric of a scenario."""
     rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
     return "\n".join(["round,metric,value", *rows]) + "\n"
 
@@ -298,7 +274,6 @@ def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, 
 
 
 def _relations(entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> Iterator[_Family]:
-    """Return the ratios of the relations, those of a range step by step, and the verdicts."""
     words = "Ratio of a metric of two scenarios, median of the rounds."
     ratios = _Family(name=f"{PREFIX}_relation_ratio", help=words, unit="ratio")
     for entry in entries:

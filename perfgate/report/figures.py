@@ -40,7 +40,6 @@ def change_of(measured: float | None, other: float | None) -> str:
 
 
 def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
-    """Return the cells of PUBLISHED_COLUMNS for each figure that was published of the scenario."""
     rows = []
     for figure in outcome.published:
         here = or_dash(metric_value(measurement, figure.metric))

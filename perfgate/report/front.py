@@ -85,12 +85,10 @@ def _template() -> Template:
 
 
 def style() -> str:
-    """Return the style sheet that all pages share."""
     return (TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 
 def tone(verdict: str) -> str:
-    """Return the class of a verdict's colour."""
     return "red" if verdict in RED else "green" if verdict in GREEN else "open"
 
 
@@ -104,7 +102,6 @@ def _nothing_off(view: View) -> str:
 
 
 def _card(line: Line, document: Mapping[str, Any], past: Past) -> dict[str, Any]:
-    """Return the card of a line that is off."""
     _, _, details = (line.message or "").partition("\n")
     entry = next((entry for entry in document["scenarios"] if entry["name"] == line.name), None)
     held, chart = _held(entry) if entry else ([], Markup(""))
@@ -157,12 +154,10 @@ def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> li
 
 
 def escaped(text: object) -> str:
-    """Return any text for HTML, without secrets."""
     return html.escape(redacted(str(text)))
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of these texts; empty without rows."""
     if not rows:
         return ""
     top = "".join(f'<th align="left">{escaped(cell)}</th>' for cell in head)

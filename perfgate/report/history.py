@@ -217,7 +217,6 @@ def _since(former: Sequence[Verdicts], name: str, verdict: str) -> str:
 
 
 def is_sound(entry: Mapping[str, Any]) -> bool:
-    """Whether the figures of a scenario may be used."""
     return entry["verdict"] not in UNSOUND
 
 

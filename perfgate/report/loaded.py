@@ -110,8 +110,6 @@ class Tier:
 
 @_read
 class Run:
-    """A recorded run."""
-
     run_id: str
     started: datetime
     finished: datetime
@@ -129,7 +127,7 @@ class Run:
     """All of run.json, in the present schema."""
 
     def rounds(self) -> list[dict[str, object]]:
-        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them, with the metrics that it has."""
+        """Return a flat dictionary of each counted round, as pandas.DataFrame takes them, with its metrics."""
         run: dict[str, object] = {
             "run_id": self.run_id,
             "started": self.started,

@@ -285,7 +285,6 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
 
 
 def run_file(path: Path) -> Path:
-    """Return run.json of a run's folder; a file is returned as it is."""
     return path / "run.json" if path.is_dir() else path
 
 
@@ -312,7 +311,6 @@ def recorded_runs(files: Iterable[Path], note: Callable[[str], None] = note_once
 
 
 def recorded_facts(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts of a recorded run that a profile states."""
     return profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
 
 

@@ -58,7 +58,6 @@ class Pair:
 
 
 def durability(scenario: Scenario) -> str:
-    """Return the place of a record's bytes when it is acknowledged."""
     if scenario.cluster.system == "pulsar":
         return scenario.cluster.durability
     return FSYNC if dict(scenario.topic.config).get("flush.messages") == "1" else NO_FLUSH
@@ -139,7 +138,6 @@ def ratio_of(kafka: Sequence[float], pulsar: Sequence[float]) -> tuple[float, tu
 
 
 def rows(compared: Sequence[Pair]) -> list[tuple[str, ...]]:
-    """Return the cells of COLUMNS of the pairs that mean the same."""
     cells: list[tuple[str, ...]] = []
     for pair in compared:
         for metric in METRICS if not pair.why_not else ():
@@ -223,8 +221,6 @@ def write(terminal: Terminal, runs: Mapping[System, Sequence[Mapping[str, Any]]]
 
 
 class Printer:
-    """Standard output as tables are written to it."""
-
     isatty = False
 
     def write(self, content: str) -> None:

@@ -81,7 +81,6 @@ def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> 
 
 
 def png(figure: Figure) -> bytes:
-    """Return a figure as PNG, with as many colours as lines and letters need."""
     from PIL import Image
 
     picture, small = Image.open(io.BytesIO(_saved(figure, "png"))).convert("RGB"), io.BytesIO()

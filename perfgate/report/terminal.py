@@ -50,11 +50,9 @@ class Terminal(Protocol):
     def isatty(self) -> object:
         """True where a person reads along; of pytest an object that can be called too."""
 
-    def write(self, content: str) -> None:
-        """Write a part of a line."""
+    def write(self, content: str) -> None: ...
 
-    def write_line(self, line: str, **markup: bool) -> None:
-        """Write a line, or the rest of a line."""
+    def write_line(self, line: str, **markup: bool) -> None: ...
 
 
 def _colour(result: Verdict | Effect) -> str:
@@ -166,7 +164,6 @@ def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[s
 
 
 def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]]) -> list[tuple[str, ...]]:
-    """Return the cells of COMPARISON_COLUMNS for each comparison."""
     rows: list[tuple[str, ...]] = []
     for comparison, outcome in comparisons:
         cells, spent = tuple("------"), duration(outcome.minutes * 60)

@@ -16,18 +16,9 @@ from perfgate.model.metrics import OWED, P99_BACK, PHASE_CPU, PHASE_LATENCY, ROL
 from perfgate.model.summary import metric_value
 from perfgate.report.figures import or_dash
 
-FAULT_COLUMNS = (
-    "fault",
-    "rounds",
-    "outage s",
-    "expected",
-    "partition s",
-    "recovered s",
-    "full ISR s",
-    "lost",
-    "twice",
-    "verdict",
-)
+OF_FAULTS = ("rounds", "outage s", "expected", "partition s", "recovered s", "full ISR s", "lost", "twice")
+FAULT_COLUMNS = ("fault", *OF_FAULTS, "verdict")
+IN_AND_AFTER = ("in peak", "after")
 MEDIANS = ("outage_s.max", "outage_partition_seconds", "recovery_s", "full_isr_s")
 SUMS = ("lost_records", "duplicated_records")
 ROLE_COLUMNS = (
@@ -35,19 +26,8 @@ ROLE_COLUMNS = (
     *(name.removeprefix("the ") for name in ROLES.values()),
 )
 FIGURES = ("broker_cpu_cores", "broker_rss_mib", "broker_disk_write_mib_per_s")
-PEAK_COLUMNS = (
-    "shape",
-    "records/s",
-    "p99 ms before",
-    "in peak",
-    "after",
-    "back in s",
-    "owed at most",
-    "broker cores before",
-    "in peak",
-    "after",
-    "verdict",
-)
+OF_PEAKS = ("p99 ms before", *IN_AND_AFTER, "back in s", "owed at most", "broker cores before", *IN_AND_AFTER)
+PEAK_COLUMNS = ("shape", "records/s", *OF_PEAKS, "verdict")
 
 
 def _with_fault(measurements: Mapping[str, Measurement]) -> Iterator[tuple[str, FaultScenario, Measurement]]:
@@ -72,7 +52,6 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
 
 
 def kind_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return the notes of each kind of fault on the scenarios that have it."""
     return [
         f"note: {name}: {text}"
         for kind in FAULTS.values()

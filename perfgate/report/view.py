@@ -80,7 +80,6 @@ class View:
 
     @property
     def missing(self) -> bool:
-        """Whether a scenario has no threshold."""
         return any(entry["verdict"] == Verdict.MISSING.value for entry in self.document["scenarios"])
 
     def not_run(self) -> dict[str, list[str]]:

@@ -55,8 +55,6 @@ Distributor = Literal["NO_KEY", "KEY_ROUND_ROBIN", "RANDOM_NANO"]
 
 @strict
 class _File:
-    """A workload file, by the names that it has."""
-
     name: str = ""
     topics: Some
     partitionsPerTopic: Some

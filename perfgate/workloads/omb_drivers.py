@@ -18,6 +18,7 @@ CLASSES: Mapping[str, Literal["kafka", "pulsar"]] = {
     "io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver": "kafka",
     "io.openmessaging.benchmark.driver.pulsar.PulsarBenchmarkDriver": "pulsar",
 }
+OF_TLS = ("tlsAllowInsecureConnection", "tlsEnableHostnameVerification", "tlsTrustCertsFilePath")
 OF_TARGET = "the run's target says where the brokers are and how clients log in"
 OF_KAFKA: Mapping[str, str] = {
     "reset": "the topics of others are never deleted",
@@ -35,12 +36,7 @@ SUBSCRIPTIONS: Mapping[str, Membership] = {
     "Key_Shared": "key-shared",
 }
 PULSAR: Mapping[str, str] = {
-    "client.serviceUrl": OF_TARGET,
-    "client.httpUrl": OF_TARGET,
-    "client.tlsAllowInsecureConnection": OF_TARGET,
-    "client.tlsEnableHostnameVerification": OF_TARGET,
-    "client.tlsTrustCertsFilePath": OF_TARGET,
-    "client.authentication": OF_TARGET,
+    **{f"client.{key}": OF_TARGET for key in ("serviceUrl", "httpUrl", *OF_TLS, "authentication")},
     "client.ioThreads": "a client of libpulsar has one such thread, and one for each broker",
     "client.connectionsPerBroker": "a client of libpulsar has one connection to a broker",
     "client.maxConcurrentLookupRequests": "libpulsar's own number",
