@@ -137,7 +137,8 @@ def test_prometheus_scrapes_the_containers(tmp_path: Path) -> None:
     assert done.measured, done.output
     assert done.run["tier"]["window_s"] == 5
     metrics = done.scenario("capped-plain")["metrics"]
-    assert all(metrics[f"broker_cpu_cores.{broker}"]["value"] > 0 for broker in (1, 2, 3))
+    cpu = [metrics.get(f"broker_cpu_cores.{broker}", {"value": 0})["value"] for broker in (1, 2, 3)]
+    assert min(cpu) > 0, done.output
     assert metrics["isr_shrinks"]["value"] == 0
     assert ours() == []
 
