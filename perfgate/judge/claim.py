@@ -71,21 +71,21 @@ Check = Callable[[Any, Ruling], Ruling | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """One reason against a verdict of these `cases`; it is checked before the test (`place` below 0) or after it."""
+    """One reason against a verdict of a kind of case; it is checked before the test (`place` below 0) or after it."""
 
     check: Check
     place: int
-    cases: tuple[type, ...]
+    case: type
 
 
 _GUARDS: dict[str, Guard] = {}
 
 
-def guard(place: int, *cases: type) -> Callable[[Check], Check]:
-    """Register a guard of these cases. It gets the ruling so far, and returns another or None."""
+def guard(place: int, case: type) -> Callable[[Check], Check]:
+    """Register a guard of this kind of case. It gets the ruling so far, and returns another or None."""
 
     def register(check: Check) -> Check:
-        _GUARDS[f"{check.__module__}.{check.__qualname__}"] = Guard(check=check, place=place, cases=cases)
+        _GUARDS[f"{check.__module__}.{check.__qualname__}"] = Guard(check=check, place=place, case=case)
         return check
 
     return register
@@ -93,18 +93,15 @@ def guard(place: int, *cases: type) -> Callable[[Check], Check]:
 
 def guards_of(case: type[Case]) -> tuple[Guard, ...]:
     load_modules("perfgate.judge.guards")
-    of_case = (registered for registered in _GUARDS.values() if issubclass(case, registered.cases))
+    of_case = (registered for registered in _GUARDS.values() if issubclass(case, registered.case))
     return tuple(sorted(of_case, key=lambda registered: registered.place))
 
 
 @cache
 def load_modules(package: str) -> None:
-    """Import every module of a package, so that what they register is known.
-
-    Raises JudgeError where there is none: without its guards the judge would be green too often.
-    """
+    """Import every module of a package, so that what they register is known. Raises JudgeError where there is none."""
     modules = [module.name for module in iter_modules(import_module(package).__path__)]
-    if not modules:
+    if not modules:  # without its guards the judge would be green too often
         raise JudgeError(f"{package} has no modules: this installation is not whole")
     for name in modules:
         import_module(f"{package}.{name}")
