@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.judge.claim import Ruling, ruled
-from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
-from perfgate.judge.rounds import arms_of
+from perfgate.judge.rates import AT_THE_CAP, at_its_cap
+from perfgate.judge.rounds import arms_of, values_of
 from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.judge.sequential import ERROR, INTERVAL_ERROR, looks_until
 from perfgate.judge.statistics import tail
@@ -69,10 +69,9 @@ CHANCE, RARELY = "that may be chance", 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Short:
-    """The load that brokers of either side did not take, as texts that are empty where there is none.
+    """The load that brokers did not take: of the baseline in most rounds, of the candidate in any (texts).
 
-    `before`: of the baseline's, in most rounds. `after`: of the candidate's, in any. `often`: in most rounds, or more
-    than chance gives one of two equal sides. `clearly`: the candidate's were short clearly more often.
+    `often`: in most rounds, or more than chance gives one of two equal sides. `clearly`: clearly more often.
     """
 
     before: str
@@ -116,7 +115,10 @@ def below_its_cap(comparison: Comparison) -> str:
     """In how many rounds the candidate did not reach a cap that both sides mostly reach; empty if by chance."""
     if not all(map(at_its_cap, comparison.sides)):
         return ""
-    declared, candidate = map(rounds_below_its_cap, comparison.sides)
+    declared, candidate = (
+        sum(rate < AT_THE_CAP * m.scenario.load.rate for rate in values_of(m.rounds, "records_per_s"))
+        for m in comparison.sides
+    )
     among = [len(m.rounds) for m in comparison.sides]
     if chance_of(candidate, among[1], declared, among[0]) > INTERVAL_ERROR:
         return ""
@@ -124,10 +126,7 @@ def below_its_cap(comparison: Comparison) -> str:
 
 
 def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
-    """The chance of at least `after` short rounds of the candidate where both sides are short equally often.
-
-    Fisher's exact test, one-sided: a rate at the edge of the machine is short in every other round of either side.
-    """
+    """The chance of as many short rounds of the candidate where both are short equally often (Fisher, one-sided)."""
     short = after + before
     ways = sum(
         math.comb(rounds_after, count) * math.comb(rounds_before, short - count)

@@ -29,16 +29,8 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
     return load.capped and bool(rates) and statistics.median(rates) >= share * load.rate
 
 
-def rounds_below_its_cap(measurement: Measurement) -> int:
-    least = AT_THE_CAP * measurement.scenario.load.rate
-    return sum(rate < least for rate in values_of(measurement.rounds, "records_per_s"))
-
-
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
-    """Doubts about a load other than that at which the threshold was recorded.
-
-    Less load hides slow brokers; CPU per record differs by no more than the loads. More load explains its share.
-    """
+    """Doubts about a load other than the threshold's: less hides slow brokers, more explains its share."""
     if not threshold.rate:
         return ()
     off, most = load.rate / threshold.rate - 1, most_off(threshold)
@@ -50,6 +42,7 @@ def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
     )
     if off > 0:
         return (Doubt(kind="rate", whose="load", text=text, factor=1 + off),)
+    # CPU per record differs by no more than the loads.
     cost = Doubt(kind="rate", whose="load", text=text, factor=1 / (1 + off), metrics=PER_RECORD)
     return (Doubt(kind="rate", whose="load", text=text), cost)
 
