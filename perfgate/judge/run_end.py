@@ -1,7 +1,4 @@
-"""The end of a run as one value, and the exit code that follows from it. Pure.
-
-Nothing else decides an exit code: pytest's own status is one of the facts here.
-"""
+"""The end of a run as one value, and the exit code that follows from it. Pure: nothing else decides one."""
 
 from __future__ import annotations
 
@@ -122,10 +119,7 @@ def test_end_of(result: Result, policy: UndecidedPolicy, *, missing_is_red: bool
 
 
 def ending(end: RunEnd) -> Ending:
-    """The exit code of a run, and its cause.
-
-    Green needs every outcome to be green, or MISSING where that may be, and every test to have ended as it asks for.
-    """
+    """Green needs every outcome to be green, or MISSING where that may be, and every test to end as it asks for."""
     if end.left_behind:
         return Ending(code=ExitCode.LEFT_BEHIND)
     if end.status in ENDED_OTHERWISE:
@@ -138,7 +132,9 @@ def ending(end: RunEnd) -> Ending:
     if missing and end.missing_is_red:
         profile = f"the named profile {end.profile}".rstrip()
         return Ending(code=ExitCode.RED, cause=f"{profile} has no limits for {some_of(missing)}")
-    if errors := _errors(end):
+    failed = [judged for judged in end.judged if judged.test in (TestEnd.FAILED, TestEnd.ERROR)]
+    wrong = [judged.name for judged in failed if _ended_otherwise(judged, end)]
+    if errors := list(dict.fromkeys([*end.errors, *wrong])):
         return Ending(code=ExitCode.ERROR, cause=f"{some_of(errors)} ended in an error, see above")
     if end.status == PYTESTS_OWN_ERROR:
         return Ending(code=ExitCode.ERROR, cause="pytest met an internal error, see above")
@@ -199,12 +195,6 @@ def _unknown(end: RunEnd) -> str:
     if end.status not in OF_A_WHOLE_SESSION or not explained:
         return f"pytest ended with {end.status}, which no scenario explains"
     return ""
-
-
-def _errors(end: RunEnd) -> list[str]:
-    failed = (TestEnd.FAILED, TestEnd.ERROR)
-    wrong = [judged.name for judged in end.judged if judged.test in failed and _ended_otherwise(judged, end)]
-    return list(dict.fromkeys([*end.errors, *wrong]))
 
 
 def _ended_otherwise(judged: Judged, end: RunEnd) -> bool:
