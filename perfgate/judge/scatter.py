@@ -34,10 +34,7 @@ FEWEST_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The logarithms of candidate over baseline of each burst or round of each pair of clusters; some pair has two.
-
-    `between`: by how much clusters of the same kind may differ, a standard deviation of the logarithm.
-    """
+    """Logarithms of each burst or round of each pair; `between`: by how much clusters may differ (deviation)."""
 
     logs: tuple[tuple[float, ...], ...]
     between: float = BETWEEN
@@ -49,10 +46,9 @@ Known = RecordedPairs | Parts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scatter:
-    """The variance of a unit with its degrees of freedom. `skewness_share`: the part of its term that counts.
+    """The variance of a unit with its degrees of freedom, of which `besides` are not the units' own.
 
-    `besides`: the degrees of freedom in it that the units do not have themselves, 0 where unused. `refused`: unused
-    because the pairs at hand scatter more.
+    `refused`: none are, because the pairs at hand scatter more. `skewness_share`: the part of its term that counts.
     """
 
     variance: float

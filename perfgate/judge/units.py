@@ -86,12 +86,11 @@ def known_scatter(comparison: Comparison, metric: str, parts: Sequence[tuple[flo
 
 LARGEST_SCATTER = 0.5
 """Of a burst or a block, where nothing differs: more than the largest standard deviation among 39 comparisons by turns,
-0.243 of a rate, 0.309 of the brokers' CPU per record, 0.254 of the clients', 0.305 of the p99
-(benchmarks/results/compare_quality.jsonl). A median latency scattered by 0.579 once; the unit farthest off was off by
-1.71, where a single unit has to be by 2.7."""
+0.309 (benchmarks/results/compare_quality.jsonl). A median latency scattered by 0.579 once; the unit farthest off was
+off by 1.71, where a single unit has to be by 2.7."""
 LARGEST_OF_PAIRS = 0.31
 """The same of pairs of clusters, except latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and 0.206 of
-single bursts, which are left of a pair that was cut off."""
+single bursts, as of a pair that was cut off."""
 WIDENING = math.sqrt((1 + CORRELATION) / (1 - CORRELATION))
 """For neighbours that are correlated: the square root of 3."""
 WORST, OF_THE_ERROR = 4, 0.1
@@ -235,14 +234,14 @@ class SoundUnits:
         """The mean effect as measured, with an interval that does not rest on how few units scatter."""
         if self.middle:
             return metric_effect(self.metric, self.middle)
-        mean, widening = fmean(self.logs), WIDENING / math.sqrt(len(self.logs))
-        own = float(np.std(self.logs, ddof=1)) if len(self.logs) > 1 else 0.0
-        reach = -NormalDist().inv_cdf(INTERVAL_ERROR) * max(self.scatter, own) * widening
+        mean, own = fmean(self.logs), float(np.std(self.logs, ddof=1)) if len(self.logs) > 1 else 0.0
+        error, widest = (s * WIDENING / math.sqrt(len(self.logs)) for s in (self.scatter, max(self.scatter, own)))
+        centre, reach = float(np.mean(self.logs)), -NormalDist().inv_cdf(INTERVAL_ERROR) * widest
         return MetricEffect(
             metric=self.metric,
             estimate=math.expm1(mean),
-            interval=(math.expm1(mean - reach), math.expm1(mean + reach)),
-            p_value=2 * NormalDist().cdf(-abs(mean) / (self.scatter * widening)),
+            interval=(math.expm1(centre - reach), math.expm1(centre + reach)),
+            p_value=2 * NormalDist().cdf(-abs(mean) / error),
         )
 
     @property
@@ -269,10 +268,7 @@ class SoundUnits:
 
 
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
-    """The usable units of a comparison for this metric: the means of rounds that are usable on both sides.
-
-    A worse round of the baseline explains no loss of the candidate; but a round whose load was not made is not usable.
-    """
+    """The usable units for this metric: the means of rounds that are usable on both sides."""
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
     of_pairs = comparison.method == "pairs" and "latency_ms." not in metric.name
     size = comparison.rounds_per_unit
