@@ -24,10 +24,7 @@ enough, which is a chance of a sixth, so that the looks before add little to it 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateStopRule:
-    """See :class:`perfgate.model.compared.StopRule`. `rounds`: of the tier.
-
-    Without a `profile` nothing is stopped: its runs are what thresholds are recorded from.
-    """
+    """See :class:`perfgate.model.compared.StopRule`. Without a `profile`, as where one is recorded, nothing stops."""
 
     profile: Profile | None
     rounds: int

@@ -24,8 +24,7 @@ LEAST_LEFT = 0.01
 OTHERS = 0.10
 """Other processes that used less than this share of the processors did not slow it down."""
 SAME_SPEED = 0.8
-"""Processors that do less than this share of the work in a second of their own time are slower themselves: a host that
-shares them with others. Idle, 2 vCPU scatter by 5 % (20 readings)."""
+"""Processors that do less in a second of their own time are shared with others. Idle, 2 vCPU scatter by 5 %."""
 LATE_FACTOR = 10.0
 """A machine that is slower by this factor makes late what brokers do in a tenth of their time-outs: topics in sync in 1
 to 3 of 30 s, acknowledgements in far less of 120 s (delivery.timeout.ms)."""
@@ -89,9 +88,7 @@ def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] |
 def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
     """Why the machine may explain that brokers were late in all of these rounds (by number); else empty."""
     beside = machine_doubts_by_round(measurement, None)
-    excuses = [
-        next((d.text for d in beside.get(n, ()) if d.factor is None or d.factor >= LATE_FACTOR), "") for n in late
-    ]
+    excuses = [next((d.text for d in beside.get(n, ()) if (d.factor or math.inf) >= LATE_FACTOR), "") for n in late]
     return excuses[0] if excuses and all(excuses) else ""
 
 

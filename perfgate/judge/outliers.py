@@ -76,8 +76,7 @@ def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> 
 
 
 PARTITIONS_BY_CHANCE = 0.01
-"""The largest chance that a scenario whose partitions and brokers do not differ has a line: a nightly has forty
-scenarios."""
+"""The same of partitions and brokers: a nightly has forty scenarios."""
 PARTITION_QUESTIONS = 4
 MOST_TOPICS = 3
 

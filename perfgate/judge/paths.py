@@ -83,7 +83,6 @@ def _gained(comparison: Comparison, metric: MetricInfo) -> float:
     """By how much the candidate's path alone may make a metric better (worse: below 0), a logarithm; 0: not known.
 
     A longer path adds to latencies, makes rates smaller by its ratio, and batches larger, so that a record costs less.
-    What it adds is taken off the farther side's latency.
     """
     if not (paths := paths_ms(comparison)):
         return 0.0

@@ -12,8 +12,7 @@ from perfgate.model.flaw import Flaw
 from perfgate.model.metrics import PART
 
 MOST_LATE_MS = 20.0
-"""What lateness explains of a latency that is judged with it: twice (ECHO of flaw.py) the largest schedule delay of
-which a latency may be valid (SCHEDULE_DELAY_LIMIT_MS there)."""
+"""What lateness explains of a latency that is judged with it: ECHO times SCHEDULE_DELAY_LIMIT_MS of measure/flaw.py."""
 FEWEST_SOUND = 2
 """Rounds that count and suffice to show that a scenario is slow: a spread needs two."""
 
@@ -47,10 +46,9 @@ def spoilt(measurement: Measurement, metric: str) -> str:
 
 
 def only_sent_late(measurement: Measurement, metric: str) -> bool:
-    """Whether all that spoils a latency is that its records were sent late in few rounds, by times that are known.
+    """Whether records that were sent late, in few rounds by little, are all that spoils (lengthens) a latency.
 
-    Lateness is part of a latency, so the brokers' own is shorter. Much later, or in most rounds, records come together
-    in fewer requests, which is another load.
+    Much later, or in most rounds, they come together in fewer requests, which is another load.
     """
     rounds = measurement.rounds
     by_round = [[flaw for flaw in r.flaws if any(metric.startswith(f"{n}.") for n in flaw.metrics)] for r in rounds]

@@ -92,12 +92,10 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
     """Doubts about warming brokers: the share of CPU for compiling explains as much, and a trend goes on once more."""
     if not measurement.warming:
         return ()
-    compiling = compiling_factor(measurement.rounds)
-    values, carried = values_of(measurement.rounds, metric.name), 1.0
+    factor, values = compiling_factor(measurement.rounds), values_of(measurement.rounds, metric.name)
     if growth := still_growing(values, metric.better, 0.0):
-        carried = _carried(values, metric.sign, growth)
-    text = f"{WARMING}: {measurement.warming}"
-    return (Doubt(kind=WARM, whose="brokers", text=text, factor=max(compiling, carried)),)
+        factor = max(factor, _carried(values, metric.sign, growth))
+    return (Doubt(kind=WARM, whose="brokers", text=f"{WARMING}: {measurement.warming}", factor=factor),)
 
 
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
@@ -120,8 +118,7 @@ def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt
 def _carried(values: Sequence[float], sign: int, growth: float) -> float:
     """How many times better than the rounds' centre the last round is when it grows once more."""
     best = values[-1] * (1 + growth) ** sign
-    middle = centre(values)
-    return float(max(1.0, (best / middle) ** sign))
+    return float(max(1.0, (best / centre(values)) ** sign))
 
 
 def each_better(rounds: Sequence[Round]) -> bool:
@@ -134,7 +131,7 @@ def each_better(rounds: Sequence[Round]) -> bool:
 
 
 def _growth_error(sigma: float, count: int) -> float:
-    """The standard error of a line's growth over `count` rounds that scatter by `sigma` (logarithms)."""
+    """That of a line over `count` rounds that scatter by `sigma` (logarithms)."""
     return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))
 
 
@@ -186,9 +183,7 @@ def still_warming(by_scenario: Mapping[str, Sequence[Round]]) -> dict[str, str]:
 
 
 COLD = 3
-"""The compilers' share of the CPU is missing, and what is not compiled yet is slower besides: at shares of 40 to 70 %
-acks-all sent a third of what it sends, batch-1k 0.4 (docs/evidence/measurement.md). A share of 11 % explains a
-factor of 1.4."""
+"""Exponent, as what is not compiled yet is slower besides: a share of 11 % explains a factor of 1.4."""
 
 
 def still_compiling(comparison: Comparison) -> str:
