@@ -26,11 +26,8 @@ def to_measure_again(
     """The red scenarios, and those of each red relation, which `baselines` may replace by name; none with a fault."""
     red = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
-        judged_on = {
-            name: (baselines or {}).get((relation.family, name), measured[name])
-            for name in relation.names
-            if name in measured
-        }
+        names = [name for name in relation.names if name in measured]
+        judged_on = {name: (baselines or {}).get((relation.family, name), measured[name]) for name in names}
         if isinstance(relation, RangeRelation):
             usable = [name for name, measurement in judged_on.items() if not shows_nothing(measurement)]
             if relation.lacks(usable):
@@ -72,11 +69,7 @@ def _shown(relation: Relation, measured: Mapping[str, Measurement]) -> Relation:
 
 
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
-    """Whether a red outcome is so far off that only a sound confirmation run takes it back.
-
-    A metric is worse than its baseline, or a ratio than its bound, by FAR_OFF times; a metric by FAR times the margin
-    of a single run, too.
-    """
+    """Whether only a sound confirmation run takes red back: it is FAR_OFF, and off by FAR margins of a single run."""
     limits = {t.metric.name: t for t in (profile.thresholds.get(outcome.name, ()) if profile else ())}
     for judgement in outcome.judgements:
         if judgement.verdict is not Verdict.REGRESSED or judgement.measured is None:
@@ -129,13 +122,10 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
 
 
 def _by_chance(first: Outcome, second: Outcome) -> bool:
-    """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance.
-
-    Such a claim has a reason, and neither a baseline nor a step.
-    """
+    """Whether no metric is red in both runs."""
     red = [judgement for judgement in second.judgements if judgement.verdict is Verdict.REGRESSED]
     if any(judgement.reason and judgement.baseline is None and not judgement.step for judgement in red):
-        return False
+        return False  # a rate that the brokers did not take
     return bool(_red(first)) and not _red(first) & _red(second)
 
 

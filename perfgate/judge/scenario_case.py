@@ -69,8 +69,8 @@ class PlainCase(ScenarioCase):
 
     def judgements(self) -> list[Judgement]:
         judged = list[Judgement]()
-        for claim in claims():
-            judged += claim(self, judged)
+        for of_scenario in claims():
+            judged += of_scenario(self, judged)
         return judged
 
     def test(self) -> Ruling:

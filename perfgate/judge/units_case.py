@@ -34,10 +34,7 @@ NEAR_THE_CAP = 0.9
 
 
 def primary_metric(comparison: Comparison) -> MetricInfo:
-    """The metric that decides where the run does not ask for others.
-
-    What consumers receive where the sides differ in these; CPU per record where both reach the cap; else the load's.
-    """
+    """The metric that decides where the run asks for no other: the load's, unless consumers differ or caps limit it."""
     load = comparison.scenario.load
     readers = [side.scenario.consumers for side in comparison.sides]
     if all(readers) and readers[0] != readers[1] and load.readers_metric:
@@ -137,16 +134,10 @@ class UnitsCase(Case):
     def __init__(self, comparison: Comparison, claims: Sequence[UnitsClaim], *, final: bool) -> None:
         self.comparison, self.claims, self.final = comparison, tuple(claims), final
         self.units = whole_units(comparison)
+        self.metrics = [claim.metric for claim in self.claims]
+        self.needed = fewest_units(comparison, [metric.name for metric in self.metrics])
         self.losses: list[tuple[UnitsClaim, SoundUnits]] = []
         """What remains of each metric without flawed rounds, the red ones first; once guards left it undecided."""
-
-    @cached_property
-    def metrics(self) -> list[MetricInfo]:
-        return [claim.metric for claim in self.claims]
-
-    @cached_property
-    def needed(self) -> int:
-        return fewest_units(self.comparison, [metric.name for metric in self.metrics])
 
     @cached_property
     def short(self) -> Short:
@@ -223,7 +214,7 @@ class UnitsStopRule(ABC):
         """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
         names = [metric.name for metric in deciding_metrics(comparison)]
         by_cpu = not comparison.decides.metrics and all(at_its_cap(m, NEAR_THE_CAP) for m in comparison.sides)
-        return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
+        return list(dict.fromkeys([*names, AT_ITS_CAP])) if by_cpu else names
 
     def decided(self, comparison: Comparison) -> bool:
         """Whether the units so far decide; between the planned looks they do not."""

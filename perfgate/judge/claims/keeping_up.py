@@ -37,12 +37,9 @@ def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
 
 
 def _is_whole(load: Load, rounds: Sequence[Round]) -> bool:
-    """Whether all that is missing is what brokers had not yet acknowledged as some windows closed, little of the whole.
-
-    Latency shows such a stall. A round that is short although its rate is whole, or of a load with phases, was short of
-    something else.
-    """
+    """Whether all that is missing is the little that was not yet acknowledged as windows closed: latency shows that."""
     least = RATE_WHOLE * load.rate
+    # Where the rate is whole, or the load has phases, the round was short of something else.
     of_rate = all(r.metrics["records_per_s"] < least for r in rounds if r.not_sustained)
     # What was caught up with in another round is not made up for: it was late.
     taken = statistics.fmean(min(r.metrics["records_per_s"], load.rate) for r in rounds)

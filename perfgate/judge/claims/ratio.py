@@ -27,7 +27,6 @@ NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
 )
-SHORT = f"  next       give it longer: --budget ({page('nightly-reference')})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,7 +204,7 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
     elif outcome.verdict is Verdict.INCONCLUSIVE and not any(
         words in reason for reason in outcome.reasons for words in (PATHS, NEVER, WARMING, GROWING)
     ):
-        lines.append(SHORT)
+        lines.append(f"  next       give it longer: --budget ({page('nightly-reference')})")
     return "\n".join(lines)
 
 

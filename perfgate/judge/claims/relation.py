@@ -30,22 +30,15 @@ FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "
 
 
 class RatioCase(Case):
-    """A relation between two scenarios, one of several `looks` where it is a step of a range.
-
-    Of rounds that are not pairs (:func:`are_paired`) both medians' errors count.
-    """
+    """A relation between two scenarios, one of several `looks` where it is a step of a range."""
 
     def __init__(self, relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> None:
         self.relation, self.metric, self.looks, self.tested = relation, relation.metric.name, looks, False
-        self.of, self.over = measurements[relation.of], measurements[relation.over]
+        self.of, self.over = self.both = measurements[relation.of], measurements[relation.over]
         self.paired = are_paired(self.of, self.over)
         # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be judged against.
         self.zeros = sum(r.metrics.get(self.metric) == 0 for r in self.over.rounds)
         self.ratios = () if self.zeros else ratios_of(self.metric, self.of, self.over)
-
-    @property
-    def both(self) -> tuple[Measurement, Measurement]:
-        return self.of, self.over
 
     @property
     def most_rounds(self) -> int:
@@ -101,12 +94,10 @@ class RatioCase(Case):
 
     @cached_property
     def red(self) -> tuple[float, ...]:
-        """The ratios, as measured, that show the relation to be broken in spite of all that doubts explain, if any do.
-
-        A round that is explained wholly is not used on that side of the bounds.
-        """
+        """The ratios, as measured, that show the relation to be broken in spite of all that doubts explain."""
         for bound, sign in ((self.relation.at_least, 1), (self.relation.at_most, -1)):
             pairs = [(measured, raised if sign > 0 else lowered) for measured, raised, lowered in self._excused()]
+            # A round that is explained wholly is not used on that side of the bounds.
             usable = [(measured, value) for measured, value in pairs if 0 < value < math.inf or value == 0 < sign]
             if len(usable) > 1 and math.isfinite(bound) and self._beyond([v for _, v in usable], bound, sign):
                 return tuple(measured for measured, _ in usable)
@@ -194,8 +185,7 @@ class RatioCase(Case):
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
     if isinstance(relation, RangeRelation):
         return _judge_range(relation, measurements)
-    assert isinstance(relation, PairRelation)
-    return _judge_pair(relation, measurements)
+    return _judge_pair(cast(PairRelation, relation), measurements)
 
 
 def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> Outcome:
@@ -245,11 +235,8 @@ def bounded(metric: str, of: Measurement) -> str:
 
 
 def are_paired(of: Measurement, over: Measurement) -> bool:
-    """Whether rounds of the same number were measured one after the other on the same cluster, minutes apart else.
-
-    Where one had enough of them early, and the other, of brokers that still warmed up, was measured for longer, those
-    beside the first are not judged.
-    """
+    """Whether rounds of the same number were measured together; else both medians' errors count."""
+    # The rounds beside those of one that had enough early are not judged where the other's brokers still warmed up.
     early = (of.enough and over.warm_up) or (over.enough and of.warm_up)
     return of.scenario.cluster == over.scenario.cluster and not early
 
@@ -265,10 +252,7 @@ def ratios_of(metric: str, of: Measurement, over: Measurement) -> tuple[float, .
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
-    """The ratios that their loads' own caps hide, by name, each with the reason.
-
-    Where a single load is at its cap, the ratio is a bound, which may decide on one side.
-    """
+    """The ratios that their loads' own caps hide, by name, with the reason: of a single cap a bound may decide."""
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     hidden = {}
     for pair in pairs if relation.metric.name in CAPPED else ():

@@ -85,11 +85,9 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
 
 
 def is_red(values: Sequence[float], threshold: Threshold) -> bool:
-    """Whether the centre is beyond the limit by more than its standard error, or its whole interval is.
-
-    Values far beyond come nearer (:func:`perfgate.judge.statistics.clipped`): distance does not make them less certain.
-    """
+    """Whether the centre is beyond the limit by more than its standard error, or its whole interval is."""
     sign, limit = threshold.metric.sign, threshold.limit
+    # What lies far beyond counts as nearer: distance does not make it less certain.
     return centre_of(clipped(values, sign, limit, threshold.reach * threshold.baseline)).beyond(limit, sign)
 
 

@@ -17,8 +17,7 @@ OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.m
 GAPS = (OUTAGE, RECEIVING, OTHERS)
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
-"""Times until something is as before: a round without such a time never got there. Other figures may be missing for any
-reason."""
+"""Times until something is as before: a round without such a time never got there."""
 RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
 LONGEST_PAUSE_S = 2.0
 """Longer gaps before a fault are stalls of the brokers: a busy machine pauses a load for 0.5 s, rarely 1.5."""

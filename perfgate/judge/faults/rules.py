@@ -46,9 +46,8 @@ RULED_OUT = {
     "losses allowed": ("phantom",),
 }
 UNPROMISED_S = 1.0
-"""Without a promise a scenario may lose, or duplicate, what it sends in this time. A healthy follower asks for more at
-once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a leader
-alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
+"""Without a promise a scenario may lose, or duplicate, what it sends in this time: a healthy follower waits 0.5 s at
+most before it asks for more (replica.fetch.wait.max.ms). Measured for acks=1: 1 to 2 records."""
 ACCEPTED = {
     "given_after_accepted_records": "were given to a member although one had accepted them",
     "unaccepted_records": "were accepted by no member of the share group, though they were acknowledged in time",
@@ -200,11 +199,7 @@ def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | N
 
 
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
-    """Judge the median of the rounds that count by the threshold; too many rounds beyond it are in doubt.
-
-    A single outage is enough, where the settings do not explain it; a single time of several that never ended may be
-    chance.
-    """
+    """Judge the median of the rounds that count; too many beyond the limit, or one unexplained outage, are in doubt."""
     name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
     predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
     bar = max(limit, predicted_s) if name == OUTAGE else limit
@@ -304,10 +299,7 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
 
 
 def _kept_up(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
-    """A judgement when consumers were still behind when the load ended: in doubt where it ended too early.
-
-    Those that stayed away may catch up once and fall behind again: the worse of the two counts.
-    """
+    """A judgement when consumers were still behind, or again, when the load ended: in doubt where it ended early."""
     judged = []
     for metric in (CATCH_UP, DRAINED) if scenario.fault.about.leaves_unread else (DRAINED,):
         read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
