@@ -48,7 +48,6 @@ NEXT_STEP = {
     Verdict.MISSING: "{lacks}; record it: {baseline} ({page})",
 }
 
-STORED_NOWHERE = "no threshold is stored for this target and machine"
 MORE_ROUNDS = 9
 """Rounds of a repeat that averages out noise, or twice as many as there were."""
 
@@ -95,14 +94,12 @@ def off_baseline(judgement: Judgement) -> float | None:
 
 
 def scenario_sentence(outcome: Outcome) -> str:
-    """The metric farthest off: "batch-1k sends 57.3 % fewer records/s than its baseline (25,639 records/s ...)".
-
-    The reason where none was measured.
-    """
+    """The metric farthest off, as "batch-1k sends 57.3 % fewer records/s than its baseline (...)", or the reason."""
     if outcome.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         measured = [j for j in outcome.judgements if j.verdict is outcome.verdict and j.measured is not None]
         if measured:
-            return outcome.name + _off_sentence(max(measured, key=_distance))
+            farthest = max(measured, key=lambda j: math.inf if (off := off_baseline(j)) is None else abs(off))
+            return outcome.name + _off_sentence(farthest)
     return _reason_sentence(outcome)
 
 
@@ -120,11 +117,6 @@ def _reason_sentence(outcome: Outcome) -> str:
         return f"{outcome.name} is as expected" if outcome.verdict.green else outcome.name
     reason, *_logs = outcome.reasons[0].splitlines() or [""]
     return f"{outcome.name}: {reason}"
-
-
-def _distance(judgement: Judgement) -> float:
-    off = off_baseline(judgement)
-    return math.inf if off is None else abs(off)
 
 
 def _off_sentence(judgement: Judgement) -> str:
@@ -237,13 +229,12 @@ def no_profile_lines(
         f"{profile.name} fits but for {key}: {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
         for profile, key in all_but_one(profiles, facts)
     ]
-    machine = ", ".join(f"{key} {value}" for key, value in facts.items())
     return [
         "No stored thresholds apply to this machine, so the figures above are a measurement and no verdict.",
         *_fields(
             relations=_share(relations, PASSED, "hold") if relations else "none was judged",
             load=_share(outcomes, VALID, "were measured with a valid load"),
-            machine=machine,
+            machine=", ".join(f"{key} {value}" for key, value in facts.items()),
             profile=near,
             next=f"{command}    (repeats the run, goes on where it was stopped, then proposes thresholds)",
         ),
@@ -300,8 +291,9 @@ def _allowance(judgement: Judgement) -> str:
 
 
 def lacks_limits(profile: Profile | None, what: str = "it") -> str:
-    """Why a scenario is MISSING, in words; `what`: which ones."""
-    return f"profile {profile.name} has no limits for {what}" if profile else STORED_NOWHERE
+    if profile is None:
+        return "no threshold is stored for this target and machine"
+    return f"profile {profile.name} has no limits for {what}"
 
 
 def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again, profile: Profile | None = None) -> str:
@@ -309,12 +301,11 @@ def _next_step(outcome: Outcome, usual: Sequence[str], asked: Again, profile: Pr
         return ""
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
     step = NEXT_STEP_WARMING if warming else NEXT_STEP[outcome.verdict]
-    rounds, again = max(MORE_ROUNDS, 2 * asked.rounds), asked.command(usual)
+    again, rounds = asked.command(usual), str(max(MORE_ROUNDS, 2 * asked.rounds))
+    more = f"({again})" if asked.with_fault else f"with more rounds ({asked.command(usual, '--rounds', rounds)})"
     return step.format(
         again=again,
-        more=f"({again})"
-        if asked.with_fault
-        else f"with more rounds ({asked.command(usual, '--rounds', str(rounds))})",
+        more=more,
         longer=asked.command(usual, "--broker-warmup", "300"),
         lacks=lacks_limits(profile),
         baseline=command_line("baseline", *asked.recording),
