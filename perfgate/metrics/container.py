@@ -67,12 +67,10 @@ def _group_of(engine: Any, id_: str) -> ControlGroup | None:
 
 
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
-    """The counters in an answer of the engine's stats call; `clocks_apart_s`: of its wall clock, from monotonic here.
-
-    Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
-    """
+    """The counters in an answer to a stats call; `clocks_apart_s`: the engine's wall clock less monotonic here."""
     memory = stats["memory_stats"]
     detail = memory.get("stats", {})
+    # The page cache can be taken back: `docker stats` leaves it out too.
     cache = detail.get("total_inactive_file", detail.get("inactive_file", 0))  # control groups v1, v2
     writes = (stats.get("blkio_stats") or {}).get("io_service_bytes_recursive") or []
     return Usage(

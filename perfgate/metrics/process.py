@@ -43,10 +43,7 @@ Traffic = Mapping[int, tuple[int, int]]
 def process_sampler(
     pids: Callable[[], Mapping[int, int]], role_of: Callable[[int], str] | None = None
 ) -> CounterSampler:
-    """A sampler of the processes with these ids, by broker id; a broker that restarts gets another.
-
-    `role_of`: of each, where they are not all brokers.
-    """
+    """A sampler of the processes with these ids, by broker id; `role_of`: of each, where they are not all brokers."""
 
     def counters() -> tuple[dict[int, Usage], Mapping[int, int]]:
         by_broker = pids()
@@ -90,13 +87,11 @@ def _usage(pid: int) -> Usage | None:
 
 
 def compiling(pid: int) -> dict[int, float] | None:
-    """Seconds of CPU of each of a JVM's compiler threads, by thread id; None where they cannot be read.
-
-    From /proc/<pid>/task/<tid>/stat (proc(5)): the name stands in brackets, utime and stime are fields 14 and 15.
-    """
+    """Seconds of CPU of each of a JVM's compiler threads, by thread id; None where they cannot be read."""
     seconds = {}
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
+            # proc(5): the name stands in brackets, utime and stime are fields 14 and 15.
             name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
             if name.startswith(COMPILER_THREADS):
                 user, system = fields.split()[11:13]

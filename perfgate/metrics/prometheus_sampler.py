@@ -78,10 +78,7 @@ class PrometheusSampler:
         """The preset whose series were the brokers' in the last answer; empty of a query."""
 
     def settle(self) -> str:
-        """Find the exporter that has every broker, for the whole run, and return its description.
-
-        Raises ConfigurationError.
-        """
+        """Find the exporter that has every broker, and return its description. Raises ConfigurationError."""
         interval_s = self._prometheus.scrape_interval_s()
 
         def reported() -> ByBroker:
@@ -175,10 +172,7 @@ class PrometheusSampler:
         return figures
 
     def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:
-        """The series of these names that `match` selects, else those with the brokers' hosts.
-
-        A series for all topics replaces those of single topics.
-        """
+        """The series that `match` selects, else with the brokers' hosts; of single topics where none is of all."""
         named = f'__name__=~"{"|".join(names)}"'
         matched = self._source.match
         series = self._prometheus.instant(f"{{{named},{matched}}}[{seconds}s]", at) if matched else []
@@ -205,8 +199,7 @@ class PrometheusSampler:
             return by_broker
 
         by_broker = poll_until("too few scrapes", scraped, within_s=LATE_SCRAPES_S, every_s=0.5, error=Unavailable)
-        missing = sorted(set(self._brokers) - set(by_broker))
-        if missing:
+        if missing := sorted(set(self._brokers) - set(by_broker)):
             raise Unavailable(_missing(missing))
         if self._source.query:
             return {
@@ -236,12 +229,13 @@ class PrometheusSampler:
             if series:
                 try:
                     by_broker = self._mapped(series, label, opens, closes, preset)
-                    self._answered = name
-                    return by_broker
                 except Unavailable as error:
                     others = others or error  # another exporter may know these brokers
-                    continue
-            empty.append(query)
+                else:
+                    self._answered = name
+                    return by_broker
+            else:
+                empty.append(query)
         raise others or Unavailable(
             f"Prometheus {source.url} has no series for {'; '.join(empty)}: name the exporter ([prometheus] source = "
             f"{' | '.join(PRESETS)}), a label matcher (match) or a query of your own (query)"

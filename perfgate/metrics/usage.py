@@ -292,10 +292,7 @@ def missing_figures(metrics: Mapping[str, float], sampler: Sampler) -> dict[str,
 
 
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
-    """Bytes/s received and sent by all brokers together; None unless they are known at every look.
-
-    Traffic of connections that ended is not known.
-    """
+    """Bytes/s received and sent, over connections that have not ended; None unless known at every look."""
     received = sent = 0.0
     for before, after in spans:
         for broker, late in after.items():
