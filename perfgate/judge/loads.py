@@ -63,8 +63,9 @@ def _counted(r: Round) -> bool:
     return bool(r.accounting.failed_total or r.accounting.unresolved)
 
 
-CHANCE, RARELY = "that may be chance", 0.05
-"""RARELY: the chance of this many flawed loads of a side, where both sides have them equally often."""
+CHANCE = "that may be chance"
+RARELY = 0.05
+"""The chance of this many flawed loads of a side, where both sides have them equally often."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

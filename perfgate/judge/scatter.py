@@ -34,7 +34,7 @@ FEWEST_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Logarithms of each burst or round of each pair; `between`: by how much clusters may differ (deviation)."""
+    """Logarithms of each burst or round of each pair; `between`: the standard deviation between clusters."""
 
     logs: tuple[tuple[float, ...], ...]
     between: float = BETWEEN

@@ -131,7 +131,7 @@ def each_better(rounds: Sequence[Round]) -> bool:
 
 
 def _growth_error(sigma: float, count: int) -> float:
-    """That of a line over `count` rounds that scatter by `sigma` (logarithms)."""
+    """The standard error of the growth of a line over `count` rounds that scatter by `sigma` (logarithms)."""
     return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))
 
 
