@@ -52,8 +52,7 @@ class Measured:
 class Wanted:
     """The load that is planned for: its peak `rate` in records/s, bytes of a record before compression, retention.
 
-    `compression`: bytes on the wire and the disk over those of the records; `reads`: groups that read everything.
-    `bandwidth_mb_per_s`: usable, of one broker, in each direction; `cores` of one broker. Either may be unknown.
+    `reads`: groups that read everything; `bandwidth_mb_per_s`: usable, of a broker, in each direction; `cores` of one.
     """
 
     rate: float
@@ -86,10 +85,7 @@ class Sheet:
 
 
 def capacity(wanted: Wanted, measured: Measured) -> Sheet:
-    """Return the sheet of a load. Raises ConfigurationError where it lies too far from what was measured.
-
-    Work on the brokers is taken to grow with the replicas, each costing the same, and with longer records alone.
-    """
+    """Return the sheet of a load. Raises ConfigurationError where it lies too far from what was measured."""
     size = wanted.record_bytes / measured.record_bytes
     if not 1 / MOST_SIZE <= size <= MOST_SIZE:
         raise ConfigurationError(
@@ -97,6 +93,7 @@ def capacity(wanted: Wanted, measured: Measured) -> Sheet:
             f"({measured.record_bytes:,} bytes); a sheet reaches {MOST_SIZE:g} x: measure them (--set record.bytes="
             f"{wanted.record_bytes} --family rate-ramp)"
         )
+    # Each copy is taken to cost the same, and a shorter record no less.
     work = wanted.replicas / measured.replicas * max(1, size)
     on_wire = wanted.rate * wanted.record_bytes * wanted.compression
     replication, out = on_wire * (wanted.replicas - 1), on_wire * wanted.reads
@@ -238,23 +235,19 @@ def wanted_of(asked: Mapping[str, str]) -> Wanted:
             raise ConfigurationError(f"--{name} {asked[name]!r} must be {words}")
         return value
 
+    span = SPAN.fullmatch(asked["retention"])
+    if not span or not float(span[1]):
+        raise ConfigurationError(f"--retention {asked['retention']!r} must be a time, as in 12h, 7d or 2w")
     return Wanted(
         rate=given("rate", "records/s, above 0"),
         record_bytes=int(given("size", "the bytes of a record, a whole number", whole=True)),
         replicas=int(given("replicas", "a whole number, 1 or more", whole=True)),
-        days=_days(asked["retention"]),
+        days=float(span[1]) * DAYS[span[2]],
         compression=given("compression", "bytes sent over bytes written, as in 0.4"),
         reads=int(given("reads", "how many groups read everything", least=-1, whole=True)),
         bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if asked["bandwidth"] else None,
         cores=given("cores", "the cores of a broker") if asked["cores"] else None,
     )
-
-
-def _days(text: str) -> float:
-    span = SPAN.fullmatch(text)
-    if not span or not float(span[1]):
-        raise ConfigurationError(f"--retention {text!r} must be a time, as in 12h, 7d or 2w")
-    return float(span[1]) * DAYS[span[2]]
 
 
 @click.command(epilog="\b\nExample: kafka-perf-gate capacity --rate 20000 --size 1024 \\\n--replicas 3 --retention 7d")

@@ -1,8 +1,7 @@
-"""Figures of a run for other programs: metrics.csv, metrics.prom and the properties in pytest's JUnit XML.
+"""Valid figures of a run for other programs: metrics.csv, metrics.prom and the properties in pytest's JUnit XML.
 
-metrics.csv: a line for each scenario and metric, RFC 4180. metrics.prom: gauges and quantiles in the base units of
-Prometheus, for a textfile collector, a push gateway or GitLab; it is OpenMetrics text and Prometheus text (format
-0.0.4) alike, without timestamps. All hold valid figures alone.
+metrics.prom, for a textfile collector, a push gateway or GitLab, is OpenMetrics text and Prometheus text (format 0.0.4)
+alike, without timestamps.
 """
 
 from __future__ import annotations
@@ -66,10 +65,7 @@ def valid_figures(measurement: Measurement) -> dict[str, float]:
 
 
 def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
-    """Return metrics.csv for a run.json and its measurements by scenario; names, units and `spread` are run.json's.
-
-    `value`: the centre of this many `rounds`; of a latency the percentile of all rounds, of counted records their sum.
-    """
+    """Return metrics.csv for a run.json and its measurements by scenario; names, units and `spread` are run.json's."""
     text = io.StringIO()
     writer = csv.writer(text)
     facts = [*map(text_cell, _facts(document).values())]
@@ -203,9 +199,8 @@ class Exported:
 def exported(metric: str) -> Exported:
     """Return a metric's name, labels, unit and factor in metrics.prom. Raises KeyError for an unknown metric.
 
-    latency_ms.p99: kafka_perf_gate_latency_seconds{quantile="0.99"}, values multiplied by 0.001; the largest is the
-    quantile 1. broker_rss_mib.max: kafka_perf_gate_broker_rss_bytes{aggregate="max"}. Of a load beside a scenario's:
-    kafka_perf_gate_part_latency_seconds{part="noisy",quantile="0.99"}.
+    latency_ms.max: kafka_perf_gate_latency_seconds{quantile="1"}, values multiplied by 0.001. Of a load beside a
+    scenario's, latency_ms.p99: kafka_perf_gate_part_latency_seconds{part="noisy",quantile="0.99"}.
     """
     info = metric_info(metric)
     if info is None:

@@ -1,5 +1,4 @@
-"""Texts of family files: for a load like that of a topic in use (--like), with the source of each figure, and for a
-workload of another tool (--workload, --write-family)."""
+"""Texts of family files: for a load like that of a topic in use (--like), and for a workload of another tool."""
 
 from __future__ import annotations
 

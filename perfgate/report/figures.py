@@ -40,7 +40,7 @@ def change_of(measured: float | None, other: float | None) -> str:
 
 
 def published_rows(outcome: Outcome, measurement: Measurement) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for figure in outcome.published:
         here = or_dash(metric_value(measurement, figure.metric))
         rows.append((figure.metric, with_unit(figure.value, figure.metric), here, figure.hardware, figure.differs))

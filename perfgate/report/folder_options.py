@@ -16,12 +16,7 @@ RESULTS = click.option(
     "--results", type=FOLDER, metavar="DIR", default="results", show_default=True, help="Folder of the runs."
 )
 THRESHOLDS = click.option(
-    "--thresholds",
-    type=FOLDER,
-    metavar="DIR",
-    default=USUAL,
-    show_default=True,
-    help="Folder of the threshold files.",
+    "--thresholds", type=FOLDER, metavar="DIR", default=USUAL, show_default=True, help="Folder of the threshold files."
 )
 ACCEPT = click.option("--accept", is_flag=True, help="Write the file; without it nothing is written.")
 
@@ -30,12 +25,8 @@ def words_given() -> list[str]:
     """Return the options with a value that the running command was called with, for a message that words it again."""
     context, words = click.get_current_context(), list[str]()
     for option in context.command.params:
-        if (
-            isinstance(option, click.Option)
-            and not option.is_flag
-            and option.name
-            and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-        ):
+        valued = isinstance(option, click.Option) and not option.is_flag
+        if valued and option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
             words += [option.opts[0], str(context.params[option.name])]
     return words
 

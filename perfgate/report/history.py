@@ -1,7 +1,6 @@
 """The history of runs, a line each, and slow drift in it: ``kafka-perf-gate history``.
 
-Drift is found by Apache Otava's change-point analysis. It is a note with the date, never a verdict: of flat series 3.5
-to 7 % have a false change point. history_page.py draws all of the history.
+Drift is a note, never a verdict: in Apache Otava's change-point analysis 3.5 to 7 % of flat series have a false one.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ class Drift:
 
     def __str__(self) -> str:
         info = metric_info(self.metric)
-        worse = info is not None and (self.moved < 0) == (info.better == "higher")
-        word = "worse" if worse else "better"
+        word = "worse" if info and (self.moved < 0) == (info.better == "higher") else "better"
         return f"{self.scenario} {self.metric} {self.moved * 100:+.1f} % since {self.since} ({word})"
 
 
@@ -150,10 +148,7 @@ def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
 def former_values(
     entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str, latest: int = FORMER_RUNS
 ) -> dict[str, dict[str, list[float]]]:
-    """Return values of the `latest` unmodified runs like `like` (0: of all) that began before the run `before`.
-
-    They stand by scenario and metric, oldest first. Ids sort by time.
-    """
+    """Return values of the `latest` unmodified runs (0: all) like `like` before this id, by scenario and metric."""
     alike = [entry for entry in _unmodified(entries, like) if str(entry["run_id"]) < before]
     by_scenario: dict[str, dict[str, list[float]]] = {}
     for entry in alike[-latest:]:

@@ -1,8 +1,4 @@
-"""A recorded run as typed values, and as a table of its rounds: what perfgate.load_run gives.
-
-Keys that are not here are skipped, so that a run of a later minor version is read too; all that run.json holds is in
-`document`.
-"""
+"""A recorded run as typed values, without what a later minor version added, and as a table: perfgate.load_run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Result files of OpenMessaging Benchmark: a scenario's figures by that tool's names, a point for each round.
+"""Result files of OpenMessaging Benchmark: its TestResult, in ms (delay of sends: us), a point for each round.
 
-Fields are those of the tool's TestResult, in its units: ms, but us for the delay of sends. What is not known has the
-tool's own empty value where its chart script reads the field (an empty list or mapping), and is absent elsewhere.
+What is not known has the tool's own empty value where its chart script reads the field, and is absent elsewhere.
 """
 
 from __future__ import annotations

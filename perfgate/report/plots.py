@@ -47,16 +47,9 @@ PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
 
 @styled
 def paired_rounds_figure(
-    unit_effects: Sequence[float],
-    planned_units: int,
-    metric: str,
-    margin: float = MARGIN,
-    known: Known | None = None,
+    unit_effects: Sequence[float], planned_units: int, metric: str, margin: float = MARGIN, known: Known | None = None
 ) -> Figure:
-    """Return each unit's difference in percent, and the estimate with its interval after each unit.
-
-    `margin`: the share either way that counts as the same. `known`: of the scatter, besides.
-    """
+    """Return each unit's difference in percent, and the estimate after each; `known`: of the scatter, besides."""
     from matplotlib.ticker import MaxNLocator
 
     logs = [math.log1p(effect) for effect in unit_effects]

@@ -1,7 +1,4 @@
-"""New thresholds from recorded runs: ``kafka-perf-gate thresholds``.
-
-Shows old, new and why; writes thresholds/<profile>.toml only with --accept, and keeps all else in it.
-"""
+"""New thresholds from recorded runs, with the reason, written only with --accept: ``kafka-perf-gate thresholds``."""
 
 from __future__ import annotations
 
@@ -318,10 +315,7 @@ def show(
     accept_by: str,
     because: str = "",
 ) -> int:
-    """Print the thresholds from runs like `like`, write them if accepted; return the exit code.
-
-    `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
-    """
+    """Print the thresholds from runs like `like`, write them if accepted. Raises ConfigurationError."""
     alike = runs_alike(like, results)
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
     runs = [run for run in alike if not left_out[run["run_id"]]]

@@ -1,7 +1,4 @@
-"""A/A pairs for a profile, from comparisons without a change: ``kafka-perf-gate pairs``.
-
-Shows how much pairs of equal clusters differed; writes thresholds/<profile>.toml only with --accept.
-"""
+"""A/A pairs for a profile, from comparisons without a change, written only with --accept: ``kafka-perf-gate pairs``."""
 
 from __future__ import annotations
 

@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NINES = {
-    "p50": ("p50", 0.3),
-    "p95": ("p95", 1.3),
-    "p99": ("p99", 2.0),
-    "p999": ("p99.9", 3.0),
-    "p9999": ("p99.99", 4.0),
-    "max": ("max", 5.0),
-}
-"""Percentiles by metric: their label, and how many nines they have; the largest value is drawn a nine further."""
+NINES = {"p50": 0.3, "p95": 1.3, "p99": 2.0, "p99.9": 3.0, "p99.99": 4.0, "max": 5.0}
+"""How many nines percentiles have; the largest value is drawn a nine further."""
 BROKER_CPU = "broker_cpu_cores."
 MOST_MARKERS = 24
 """More on a line blur, and are half of the file."""
@@ -98,19 +91,19 @@ def _draw_rounds(
 @styled
 def latency_figure(measurement: Measurement) -> Figure | None:
     """Return the percentiles of each round with a valid latency, and of all of them (bold); None without any."""
-    names = [f"latency_ms.{name}" for name in NINES]
+    names = [f"latency_ms.{name.replace('.', '')}" for name in NINES]
     rounds = [r for r in measurement.rounds if set(names) <= r.metrics.keys() and not r.spoilt(names[0])]
     together = latency_metrics(r.latency_histogram for r in rounds)
     if not together:
         return None
-    places = [nines for _, nines in NINES.values()]
+    places = [*NINES.values()]
     figure = new_figure(9, 4)
     axes = figure.subplots()
     for place, r in enumerate(rounds):
         label = "a round" if not place else None
         axes.plot(places, [r.metrics[name] for name in names], color=GREY, linewidth=0.8, alpha=0.7, label=label)
     axes.plot(places, [together[name] for name in names], "o-", color=BLUE, linewidth=2.5, label="all rounds together")
-    axes.set_xticks(places, [words for words, _ in NINES.values()])
+    axes.set_xticks(places, [*NINES])
     plain_log(axes, "y", [r.metrics[name] for r in rounds for name in names])
     axes.set_xlabel("percentile of records (each step right: ten times rarer)")
     axes.set_ylabel(f"latency, ms\n(from {measurement.latency_basis or 'the send'})")

@@ -21,7 +21,6 @@ class _Untitled(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Whether a field has a title: none has."""
         return False
 
 

@@ -1,8 +1,4 @@
-"""Kafka and Pulsar side by side, from recorded runs: ``kafka-perf-gate side-by-side --recorded``.
-
-Only scenarios of the same name, load and durability are compared. It judges nothing: a ratio stands with its
-interval, and where that holds 1 it states no difference.
-"""
+"""Kafka and Pulsar side by side, from recorded runs, unjudged: ``kafka-perf-gate side-by-side --recorded``."""
 
 from __future__ import annotations
 
@@ -165,10 +161,7 @@ def _row(pair: Pair, metric: str, kafka: Sequence[float], pulsar: Sequence[float
 
 
 def chosen(documents: Sequence[Mapping[str, Any]]) -> dict[System, list[Mapping[str, Any]]]:
-    """Return the runs of each system, the newest last, that share machine and tier with the newest of all.
-
-    Raises ConfigurationError where a system has none.
-    """
+    """Return each system's runs on the newest run's machine and tier, oldest first. Raises ConfigurationError."""
     plain = sorted((run for run in documents if not why_not_plain(run)), key=lambda run: str(run["run_id"]))
     if not plain:
         none = f"no recorded run can stand here{_passed_over(documents)}" if documents else "no recorded run"

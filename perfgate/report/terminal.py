@@ -111,7 +111,7 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     notes = []
     for name, measurement in measurements.items():
         if shares := [r.metrics[TIMED_OUT] for r in measurement.rounds if TIMED_OUT in r.metrics]:
-            middle, least, most = (percent(of(shares)) for of in (median, min, max))
+            middle, least, most = map(percent, (median(shares), min(shares), max(shares)))
             rounds = counted(len(shares), "round")
             notes.append(f"note: {name}: {middle} of the records that were due timed out ({least} to {most}, {rounds})")
     return notes
@@ -166,12 +166,12 @@ def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[s
 def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for comparison, outcome in comparisons:
-        cells, spent = tuple("------"), duration(outcome.minutes * 60)
+        cells, spent = ["-"] * 6, duration(outcome.minutes * 60)
         if primary := outcome.primary:
             metric, (low, high) = primary.metric.name, primary.interval
             sides = (or_dash(metric_value(side, metric)) for side in (comparison.baseline, comparison.candidate))
             interval, units = f"{low * 100:+.1f} .. {high * 100:+.1f} %", f"{outcome.units} {UNITS[comparison.method]}"
-            cells, spent = (metric, *sides, signed(primary.estimate), interval, units), f"{outcome.minutes:.1f}"
+            cells, spent = [metric, *sides, signed(primary.estimate), interval, units], f"{outcome.minutes:.1f}"
         rows.append((outcome.name, *cells, spent, outcome.effect.value))
     return rows
 

@@ -16,16 +16,12 @@ MOST_TEXT_RATIO, LEAST_TEXT_RATIO = 100.0, 1.1
 LEAST_RECORD_BYTES = 10
 """A record holds its sender and its number."""
 MOST_PRODUCERS, MOST_MEMBERS = 16, 4
-"""Producers, and consumers of a group, that are made at most: each is a client with threads of its own, a member of a
-group has a process of its own too, and files state thousands."""
+"""Producers, and consumers of a group, that are made at most: each has threads or a process, files state thousands."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A workload file as a scenario; `title` and `driver`: its tool's names of the workload and the system.
-
-    `notes`: a line for each value that is not carried over as it is.
-    """
+    """A workload file as a scenario; `notes`: a line for each value that is not carried over as it is."""
 
     tool: str
     title: str

@@ -80,7 +80,7 @@ def workload_of(
 ) -> Workload:
     """The workload of this file with this driver; `durations`: its backlog is to be of the size that it states.
 
-    `stem`: the file's name. Raises ConfigurationError, beginning with `where`, with key, value and what is legal.
+    `stem`: the file's name. Raises ConfigurationError, beginning with `where`.
     """
     file = structured(_File, {key: value for key, value in document.items() if key not in FORKS}, f"{where}:")
     name = name_of("omb", stem)
