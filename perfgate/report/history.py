@@ -84,8 +84,8 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the history to read and append while no other process does; one that was replaced meanwhile anew."""
+def locked(path: Path) -> Iterator[BinaryIO]:
+    """Open a history to read and append while no other process does; one that was replaced meanwhile anew."""
     while True:
         with path.open("ab+", buffering=ONE_WRITE) as lines:
             with suppress(OSError):  # the file system has no locks
@@ -100,7 +100,7 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
     """Add a run to the history, a line, so that those of runs that share the file do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry_of(document), allow_nan=False) + "\n"
-    with _locked(path) as lines:
+    with locked(path) as lines:
         cut_off = lines.read()[-1:] not in (b"\n", b"")
         lines.write(("\n" * cut_off + line).encode())
 
@@ -242,7 +242,7 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
 
 def prune(path: Path, before: date) -> int:
     """Remove the runs that started before this day; return how many. Lines that cannot be read stay."""
-    with _locked(path) as history:
+    with locked(path) as history:
         lines = history.read().splitlines(keepends=True)
         kept = [line for line in lines if not _started_before(line, before)]
         part = path.with_suffix(".part")

