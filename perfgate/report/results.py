@@ -133,12 +133,11 @@ def without_histograms(entry: object) -> str:
 def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[str, Any]:
     scenario, rounds, link = measurement.scenario, measurement.rounds, measurement.scenario.link
     needs_no_log = outcome and (outcome.verdict.green or outcome.verdict is Verdict.MISSING)
-    entry = {
+    unjudged = {"verdict": None, "reasons": ("measured, but not judged: the run ended before",), "judgements": ()}
+    entry: dict[str, Any] = {
+        **(shared(ScenarioEntry, outcome) if outcome else unjudged),
         **shared(ScenarioEntry, scenario, measurement),
         "family": scenario.families[0],
-        "verdict": outcome.verdict if outcome else None,
-        "reasons": outcome.reasons if outcome else ("measured, but not judged: the run ended before",),
-        "judgements": outcome.judgements if outcome else (),
         "metrics": _metrics(measurement),
         "accounting": summed_accounting(rounds),
         "load": LoadEntry(**shallow(scenario.load), latency_basis=cast("Any", measurement.latency_basis)),
@@ -146,8 +145,6 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "generator": extremes(rounds),
         "reading": summed_reading(rounds),
         "first_look": _first_look(outcome),
-        "published": outcome.published if outcome else (),
-        "more_hosts": outcome.more_hosts if outcome else None,
         "official_command": measurement.by_hand,
         "declared": Declared(added_rtt_ms=link.added_rtt_ms, **shared(Declared, scenario)),
         "discarded_rounds": measurement.discarded,
@@ -208,8 +205,9 @@ def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict
 
 def reference_entry(comparison: Comparison) -> dict[str, Any]:
     """Return the entry of the reference that a scenario was measured with; the scenario has its own."""
-    measured = {"scenario": comparison.scenario.name, "measured": scenario_entry(comparison.baseline, None)}
-    return plain(ReferenceEntry(**shared(ReferenceEntry, comparison), **measured))
+    entry = shared(ReferenceEntry, comparison)
+    entry |= {"scenario": comparison.scenario.name, "measured": scenario_entry(comparison.baseline, None)}
+    return plain(ReferenceEntry(**entry))
 
 
 def plain(entry: Any) -> dict[str, Any]:
