@@ -44,7 +44,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
     cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
     base, rate = name.upper().replace("-", "_"), _rounded(topic.rate) if topic.rate > 0 else BASE_RATE
     about = f"the load of topic {topic.name} of {cluster}, at its rate and at twice that"
-    used = record_bytes(topic)
+    used, sizes = record_bytes(topic), record_sizes(topic)
     longer = f"; one with its time has {used} B at least" if used > sample.record_bytes else ""
     changes = [
         ("topic.partitions", topic.partitions, "described"),
@@ -56,7 +56,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
             f"mean of the sample: {sample.record_bytes:,} B; median {sample.record_bytes_median:,} B, p99 "
             f"{sample.record_bytes_p99:,} B{longer}",
         ),
-        *_sizes(topic),
+        *([("record.sizes", sizes, "the mean of each twentieth of the sample's sizes")] if sizes else []),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
         (
             "record.payload",
@@ -126,11 +126,6 @@ def record_sizes(topic: ObservedTopic) -> str:
     if not lengths or lengths[-1] < UNEVEN * lengths[0]:
         return ""
     return "values:" + "/".join(f"{length}={count}" for length, count in Counter(lengths).items())
-
-
-def _sizes(topic: ObservedTopic) -> list[tuple[str, object, str]]:
-    sizes = record_sizes(topic)
-    return [("record.sizes", sizes, "the mean of each twentieth of the sample's sizes")] if sizes else []
 
 
 def _rounded(rate: float) -> float | int:
