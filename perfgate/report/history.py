@@ -86,11 +86,11 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def locked(path: Path) -> Iterator[BinaryIO]:
     """Open a history to read and append while no other process does; one that was replaced meanwhile anew."""
-    while True:
+    for left in reversed(range(10)):  # some file systems number a file anew each time
         with path.open("ab+", buffering=ONE_WRITE) as lines:
             with suppress(OSError):  # the file system has no locks
                 fcntl.flock(lines, fcntl.LOCK_EX)
-            if path.exists() and os.path.samestat(os.fstat(lines.fileno()), path.stat()):
+            if not left or (path.exists() and os.path.samestat(os.fstat(lines.fileno()), path.stat())):
                 lines.seek(0)
                 yield lines
                 return
