@@ -96,7 +96,7 @@ def produced(body: bytes) -> tuple[int, int, int]:
 def fetch(correlation: int, topic: bytes, partition: int, offset: int, *, wait_ms: int, least: int) -> bytes:
     """Return a request that waits at a partition's end for `least` bytes, or for `wait_ms`.
 
-    The whole answer is bounded by `least` too. A single byte of the partition is its first batch.
+    The whole answer is bounded by `least` too; asked for a byte of the partition, brokers give its first batch.
     """
     head = struct.pack(">iiiib", -1, wait_ms, least, least, 0)
     return request(

@@ -41,7 +41,7 @@ NO_COUNTERPART = "librdkafka has no such setting"
 def producer_of(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return a producer's settings by librdkafka's names, and why others are not taken, by name.
 
-    Raises ConfigurationError for no setting of Kafka's, and for those that Java's client refuses together.
+    Raises ConfigurationError for what is no setting of Kafka's, and for those that Java's client refuses together.
     """
     stated = {name: value.strip() for name, value in {**PRODUCER_DEFAULTS, **properties}.items()}
     settings, left_out = dict[str, str](), dict[str, str]()

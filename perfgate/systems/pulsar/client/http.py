@@ -32,7 +32,7 @@ UNAVAILABLE = (502, 503, 504)
 
 
 class RefusedError(TargetError):
-    """A broker's refusal (HTTP 4xx). `repeated`: an earlier try had no answer, and may have been carried out."""
+    """A refusal (HTTP 4xx), or no broker's answer. `repeated`: an earlier try may have been carried out."""
 
     def __init__(self, doing: str, status: int, reason: str, *, repeated: bool = False) -> None:
         super().__init__(f"{doing}: {reason} (HTTP {status})")

@@ -1,4 +1,4 @@
-"""Broker settings that Pulsar changes while it runs: a value for all brokers, proof that each took it, restoration."""
+"""Broker settings that Pulsar changes while its brokers run: one value for all, proof that each took it, undoing."""
 
 from __future__ import annotations
 

@@ -21,6 +21,6 @@ def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) ->
 
 
 def round_trip_ms(spec: Mapping[str, Any]) -> float:
-    """Median time of a TCP connection, over the brokers. Load hosts compile the client here: no round would wait."""
+    """Median time, in ms, of a TCP connection to the brokers. Load hosts compile the client here, before a round."""
     native.cannot_have()
     return connect_rtt_ms(spec["bootstrap"])

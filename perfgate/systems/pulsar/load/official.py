@@ -37,7 +37,7 @@ appender.console.filter.settings.onMismatch = ACCEPT
 rootLogger.level = info
 rootLogger.appenderRef.console.ref = Console
 """
-"""Configuration of log4j 2: a line an event; without the tool's print of its settings, a token in clear text."""
+"""Configuration of log4j 2: a line an event; the tool's print of its settings, with the token, is left out."""
 REPORT_S = 10.0
 """The tool's interval of lines of progress; it has no option for it."""
 CONF_NAMES = {

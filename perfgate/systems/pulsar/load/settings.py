@@ -137,7 +137,7 @@ def refuses(settings: Mapping[str, str], kind: str) -> str:
 
 
 def complete(settings: Mapping[str, str], kind: str) -> dict[str, str]:
-    """All settings, a listener apart. Raises LoadClientError, also for a URL on which libpulsar would end."""
+    """The settings with defaults, a listener apart. Raises LoadClientError, also for a URL that libpulsar dies of."""
     if reason := refuses(settings, kind):
         raise LoadClientError(reason)
     whole = {name: setting.default for name, setting in {**CLIENT, **BY_KIND[kind]}.items()} | dict(settings)
