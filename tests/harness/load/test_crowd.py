@@ -1,5 +1,6 @@
 """A crowd of connections: each record's outcome is heard once, whatever becomes of its connection."""
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -155,6 +156,23 @@ def test_connections_that_are_refused_have_failed(crowd: Callable[..., Crowd]) -
     assert [int(row["err"]) for row in heard] == [-195] * 4
     assert "refused" in client.errors["_TRANSPORT"]
     assert client.more()["crowd"] == [4, 0, 0]
+
+
+def test_of_a_names_addresses_one_that_takes_connections_is_used(
+    crowd: Callable[..., Crowd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where brokers listen on IPv4 alone and their name has IPv6 first, every send failed; librdkafka tries both."""
+
+    def both(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
+        kind = (socket.SOCK_STREAM, 6, "")
+        return [(socket.AF_INET6, *kind, ("::1", port, 0, 0)), (socket.AF_INET, *kind, (host, port))]
+
+    with fake_kafka(partitions=1) as broker:
+        monkeypatch.setattr(socket, "getaddrinfo", both)
+        client = crowd(broker, connections=2)
+        client.connect(1)
+        client.send(rows_of(range(2)), 0)
+        assert [int(row["err"]) for row in outcomes(client, 2)] == [0, 0]
 
 
 def test_an_error_of_the_brokers_is_the_records_outcome(crowd: Callable[..., Crowd]) -> None:

@@ -19,6 +19,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from perfgate.systems.kafka.load.client import Failures
 PLAINTEXT = "plaintext"
 ANSWER_S = 15.0
 """For the metadata before the load."""
+TRIED_S = 3.0
+"""For a connection to one of several addresses of a broker."""
 FILES = 200
 """Files besides connections."""
 WITHIN_S = 1.0
@@ -334,11 +337,17 @@ class Crowd(Failures):
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """The first of a name's addresses that takes a connection; the first of all where none does."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        known = [(family, at) for family, _, _, _, at in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except OSError as error:
         raise UnansweredError(f"{host}:{port}: {error}", "_RESOLVE") from None
-    return family, address
+    for family, address in known if len(known) > 1 else ():
+        with suppress(OSError), socket.socket(family) as tried:
+            tried.settimeout(TRIED_S)
+            tried.connect(address)
+            return family, address
+    return known[0]
 
 
 def _address(server: str) -> tuple[str, int]:
