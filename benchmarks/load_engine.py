@@ -356,7 +356,7 @@ def write_cases(
     for case in chosen:
         found = measured(case)
         document["cases"][case.name] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **found}
-        document |= facts()
+        document.update(facts())
         path.write_text(json.dumps(document, indent=1) + "\n")
     for case in chosen:
         print(table(case, document["cases"][case.name]))

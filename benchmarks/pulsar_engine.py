@@ -28,7 +28,7 @@ from perfgate.host.environment import environment_facts
 from perfgate.host.java import find_java
 from perfgate.load.transport import LocalTransport
 from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
-from perfgate.model.load import LoadSpec, Observer
+from perfgate.model.load import Driver, LoadSpec, Observer
 from perfgate.systems.pulsar.jars import tool_jars
 from perfgate.systems.pulsar.load.libpulsar import LibpulsarDriver
 from perfgate.systems.pulsar.load.perf import PulsarPerfDriver
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             target.prepare([spec])
             cluster = target.cluster(spec)
-            drivers = {
+            drivers: dict[str, Driver] = {
                 ENGINE: LibpulsarDriver(),
                 PERF: PulsarPerfDriver(java=find_java(), classpath=tool_jars(spec.version).classpath),
                 SLOW: LibpulsarDriver(LocalTransport(("-c", WITHOUT_COMPILER))),

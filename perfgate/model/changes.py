@@ -193,7 +193,8 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
 
 
 def _with_cluster(scenario: Scenario, **fields: str) -> Scenario:
-    return replace(scenario, cluster=replace(scenario.cluster, **fields))  # type: ignore[arg-type]  # texts all
+    cluster: Any = scenario.cluster
+    return replace(scenario, cluster=replace(cluster, **fields))
 
 
 def part_and_field(scenario: Scenario, field: str) -> tuple[Any, str]:
@@ -207,8 +208,9 @@ def _with_field(scenario: Scenario, field: str, value: Any) -> Scenario:
     whole, name = part_and_field(scenario, field)
     if whole is None or (whole is scenario.load and name not in whole.takes):
         return scenario
-    changed = replace(whole, **{name: value})
-    return changed if whole is scenario else replace(scenario, **{field.partition(".")[0]: changed})
+    part = replace(whole, **{name: value})
+    changed: Scenario = part if whole is scenario else replace(scenario, **{field.partition(".")[0]: part})
+    return changed
 
 
 def _beside(lay: Callable[[Part, float], Part]) -> Callable[[Scenario, float], Scenario]:
