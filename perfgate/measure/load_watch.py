@@ -1,9 +1,9 @@
-"""Watch over a load: its progress is shown, and its sends are checked against the target's limits."""
+"""Watch over a load: shows its progress, and holds its sends against the target's limits."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from perfgate.load.instructions import PRODUCE
@@ -46,10 +46,8 @@ class LoadWatch:
         measured: bool = False,
         sides: Mapping[str, Scenario] | None = None,
     ) -> Observer:
-        """The observer of a load; `measured`: the ledger counts the time between a window's edges.
-
-        `sides`: the forms of the scenario that take turns in it, those that load this cluster.
-        """
+        """The observer of a load; `measured`: the ledger counts the time between a window's edges. `sides`: the forms
+        that take turns on this cluster."""
 
         def edge(at: float) -> None:
             sampler.edge(at)
@@ -71,11 +69,8 @@ class LoadWatch:
         )
 
     def hold_limits(self, scenario: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
-        """Raise TargetError when the load under way does more than the target allows.
-
-        Where two sides take turns a process belongs to one of them ("A-producer-1"). Where they load two clusters
-        `sides` has one, and all failed sends count as its own.
-        """
+        """Raise TargetError when the load under way does more than the target allows. A process of `sides` belongs to
+        one of them ("A-producer-1"); of a single one all failed sends count as its own."""
         attempted = last.attempted
         if sides:
             done = {name: n for name, n in last.by_process.items() if name.partition("-")[0] in sides}
@@ -100,34 +95,16 @@ class LoadWatch:
             )
 
     def hold_outcome(self, scenario: Scenario, done: LoadResult | SendsFailedError) -> None:
-        """Raise TargetError when a load that has ended did more than the target allows.
-
-        No progress reports the end of a load, and some drivers report none at all.
-        """
-        now = time.monotonic()
+        """Hold a load that has ended against the limits: no progress reports the end, and some drivers report none."""
         if isinstance(done, SendsFailedError):
-            self.hold_limits(scenario, Progress(now, done.attempted, 0, done.failed, str(done)))
-        elif sent := done.sent:
-            all_sent = [sent, *(result.sent for result in done.beside if result.sent)]
-            attempted = sum(load.attempted for load in all_sent)
-            failed = sum(sum(load.failed.values()) for load in all_sent)
-            errors = ", ".join(code for load in all_sent for code in load.failed)
-            names = (f"{part.name}-{PRODUCE}" for part in scenario.beside)
-            beside = {name: load.acked for name, load in zip(names, all_sent[1:], strict=False)}
-            self.hold_limits(scenario, Progress(now, attempted, sent.acked, failed, errors, beside))
+            self.hold_limits(scenario, Progress(time.monotonic(), done.attempted, 0, done.failed, str(done)))
+        elif done.sent:
+            names = [PRODUCE, *(f"{part.name}-{PRODUCE}" for part in scenario.beside)]
+            self.hold_limits(scenario, _ended(zip(names, (done, *done.beside), strict=False)))
 
     def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
         """The same for turns that have ended, of the forms of the scenario that load this cluster."""
-        sent = {side: side_sent for side in sides if (side_sent := done[side].sent)}
-        last = Progress(
-            time.monotonic(),
-            sum(load.attempted for load in sent.values()),
-            sum(load.acked for load in sent.values()),
-            sum(sum(load.failed.values()) for load in sent.values()),
-            ", ".join(dict.fromkeys(code for load in sent.values() for code in load.failed)),
-            {side: load.acked for side, load in sent.items()},
-        )
-        self.hold_limits(next(iter(sides.values())), last, sides)
+        self.hold_limits(next(iter(sides.values())), _ended((side, done[side]) for side in sides), sides)
 
     def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
         """A function that shows each phase of `what`; `left`: how many s the run still takes."""
@@ -142,3 +119,16 @@ class LoadWatch:
             self._last = last
             self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
         self._say(text + self._rate, left)
+
+
+def _ended(loads: Iterable[tuple[str, LoadResult]]) -> Progress:
+    """The last progress of loads that have ended, by their processes' names; `done` is that of the first."""
+    sent = {name: result.sent for name, result in loads if result.sent}
+    return Progress(
+        time.monotonic(),
+        attempted=sum(load.attempted for load in sent.values()),
+        done=next((load.acked for load in sent.values()), 0),
+        failed=sum(sum(load.failed.values()) for load in sent.values()),
+        last_error=", ".join(dict.fromkeys(code for load in sent.values() for code in load.failed)),
+        by_process={name: load.acked for name, load in sent.items()},
+    )
