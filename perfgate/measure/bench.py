@@ -34,16 +34,7 @@ from perfgate.metrics.usage import Sampler, UsageWatch, missing_figures
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
-from perfgate.model.load import (
-    Driver,
-    Engine,
-    LoadError,
-    LoadResult,
-    LoadSpec,
-    Observer,
-    Progress,
-    SendsFailedError,
-)
+from perfgate.model.load import Driver, Engine, LoadError, LoadResult, LoadSpec, Observer, Progress, SendsFailedError
 from perfgate.model.metrics import HOTTEST, SLOWEST_TOPIC
 from perfgate.model.target import Cluster
 
@@ -61,17 +52,14 @@ class Means:
     """Tools to load and watch clusters."""
 
     tier: Tier
-    """Its windows and warm-ups."""
     driver: Driver
     engine: Engine
     """The suite's own driver: writes backlogs, takes turns and journals records, whatever `driver` is."""
     sampler: Callable[[Cluster], Sampler]
-    """Makes the sampler of a cluster's broker usage in a round."""
     say: Say
     histories: Path
     """Folder of the histories of rounds with a fault."""
     ledger: Ledger = field(default_factory=Ledger)
-    """Time of the run by phase."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
 
@@ -119,10 +107,7 @@ class Bench:
         return cluster.rtt_ms(link) if there is None else there
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> dict[str, list[dict[str, float | None]]]:
-        """Load a new cluster until every scenario is warm, or up to the tier's bound in proportion to this machine.
-
-        Returns each scenario's slices, for run.json.
-        """
+        """Load a new cluster until every scenario is warm, within a bound; return each one's slices, for run.json."""
         own = self._cluster.own
         scenarios = [_warming(scenario, own=own) for scenario in scenarios if not scenario.refusal]
         started = self._cluster.facts().get("ready_s")
@@ -175,19 +160,10 @@ class Bench:
         return last.records_per_s if last else 0.0
 
     def round(
-        self,
-        scenario: Scenario,
-        index: int,
-        left: float | None,
-        doing: str,
-        *,
-        least_s: float = 0.0,
-        hosts: int = 0,
+        self, scenario: Scenario, index: int, left: float | None, doing: str, *, least_s: float = 0.0, hosts: int = 0
     ) -> Finished:
-        """Measure a round, which holds the reason where it failed. Raises TargetError when the target is unhealthy.
-
-        Its window is the tier's, or `least_s` if that is longer; `hosts`: how many load hosts (0: all).
-        """
+        """Measure a round, which holds the reason where it failed, for `least_s` or longer, on so many load hosts (0:
+        all). Raises TargetError when the target is unhealthy."""
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
         if scenario.refusal:
@@ -245,24 +221,12 @@ class Bench:
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
         """Measure a round with the fault. Raises TargetError when the cluster did not recover."""
         sampler = self.new_sampler()
-        faults = self._cluster.faults
-        assert faults is not None
         observer = self.watch.observer(scenario, sampler, self.watch.progress(f"{doing} {scenario.name}", None))
         try:
             with self.ledger.during("fault rounds"), self.topic(scenario, observer) as topic:
                 spec = self.load_spec(scenario, topic)
-                done = fault_round(
-                    scenario,
-                    self._cluster,
-                    faults,
-                    self.topics.keeper,
-                    self.engine,
-                    spec,
-                    index,
-                    observer,
-                    UsageWatch(sampler.read),
-                    self._means.histories,
-                )
+                usage, keeper, folder = UsageWatch(sampler.read), self.topics.keeper, self._means.histories
+                done = fault_round(scenario, self._cluster, keeper, self.engine, spec, index, observer, usage, folder)
         except TopicRefusedError as error:
             return unmeasured(index, str(error))
         if done.failover is None:

@@ -43,11 +43,8 @@ class Campaign:
     """The error that ended a block, or (AGAIN) the confirmation run: it is not begun anew for each scenario."""
 
     def measure(self, scenario: Scenario, family: str = "") -> Measurement:
-        """The scenario's measurement, from its own family's block or this family's; the first call measures the block.
-
-        A relation is judged on its family's block, whose rounds followed one another. Later calls raise the error of
-        the first one.
-        """
+        """The scenario's measurement, from its own family's block or this family's, on whose rounds a relation is
+        judged. The first call measures the block; later ones raise its error again."""
         number = self._block_of(scenario, family or scenario.families[0])
         if number in self._failed:
             raise self._failed[number]
@@ -111,11 +108,6 @@ class Campaign:
             return bool(self._faults_before([scenario]))
         return self._taken_over(self._block_of(scenario, scenario.families[0])) is not None
 
-    def _keep_at_once(self, name: str, measurement: Measurement) -> None:
-        """Keep a scenario with a fault at once: it may have taken minutes."""
-        self.measured[name] = measurement
-        self.keep()
-
     def _block_of(self, scenario: Scenario, family: str) -> int:
         if not self._blocks:
             able = [other for other in self.setup.scenarios if self.cannot(other) is None]
@@ -134,10 +126,8 @@ class Campaign:
         return f"{', '.join(scenario.name for scenario in scenarios)} were not measured side by side"
 
     def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
-        """Second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
-
-        Where any is missing all of them are measured, for a relation takes both from the same cluster.
-        """
+        """Second measurements of these scenarios, on one fresh cluster; the first call measures all `red`. Where any is
+        missing all are measured, for relations."""
         if AGAIN in self._failed:
             raise self._failed[AGAIN]
         if any(scenario.name not in self.measured_again for scenario in scenarios):
@@ -170,10 +160,13 @@ class Campaign:
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
         setup = self.setup
         if faulty := parted(block)[1]:
-            before = self._faults_before(faulty)
-            self.measured.update(before)
-            left = [scenario for scenario in faulty if scenario.name not in before]
-            return {**before, **measure_faults(setup, left, setup.run_id, self._keep_at_once)}
+            known = self._faults_before(faulty)
+            self.measured.update(known)
+            left = [scenario for scenario in faulty if scenario.name not in known]
+            for measurement in measure_faults(setup, left, setup.run_id):
+                self.measured[measurement.scenario.name] = known[measurement.scenario.name] = measurement
+                self.keep()  # at once: it may have taken minutes
+            return known
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:

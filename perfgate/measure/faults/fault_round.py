@@ -63,7 +63,6 @@ SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
 def fault_round(
     scenario: FaultScenario,
     cluster: Cluster,
-    faults: Faults,
     topics: TopicKeeper,
     engine: Engine,
     spec: LoadSpec,
@@ -72,11 +71,9 @@ def fault_round(
     usage: UsageWatch,
     folder: Path,
 ) -> Round:
-    """The round, with the reason in it where it was not measured; its history is kept in `folder`.
-
-    Raises TargetError when the cluster did not get well again: the next round needs another cluster then.
-    """
-    journals = folder / f"{scenario.name}-{index}"
+    """The round; its history is kept in `folder`. Raises TargetError when the cluster did not get well again."""
+    faults, journals = cluster.faults, folder / f"{scenario.name}-{index}"
+    assert faults is not None, "the target could not run it"
     shutil.rmtree(journals, ignore_errors=True)  # writers append
     over = True
     try:
@@ -206,7 +203,6 @@ def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path
 
 
 def _producers(scenario: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
-    """The sends and outcomes that every producer has recorded so far."""
     numbers = range(scenario.producers * scenario.threads)
     return (
         [read_journal(sends_path(journals, number), SEND) for number in numbers],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from perfgate.measure.assembly import blame, measurement_of, unmeasured
 from perfgate.measure.bench import Bench
@@ -16,41 +16,24 @@ WARM_UP = 0.5
 """Share of the tier's warm-up: a fault's cost does not depend on the last percent of the brokers' speed."""
 
 
-def measure_faults(
-    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
-) -> dict[str, Measurement]:
-    """The measurement of every scenario. A cluster that does not get well again is replaced.
-
-    `done` is called with each scenario's name and measurement as soon as its last round is over.
-    """
-    measured: dict[str, Measurement] = {}
-    for turns in _in_turns(scenarios):
-        for measurement in _measured_in_turns(setup, turns, f"{run_id}-{len(measured) + 1}", scenarios):
-            measured[measurement.scenario.name] = measurement
-            done(measurement.scenario.name, measurement)
-    return measured
-
-
-def _in_turns(scenarios: Sequence[FaultScenario]) -> list[list[FaultScenario]]:
-    """The scenarios in groups whose rounds are interleaved, so that none has the warmer brokers.
-
-    What is done to brokers themselves changes those of the next round: such a scenario is measured whole.
-    """
+def measure_faults(setup: Setup, scenarios: Sequence[FaultScenario], run_id: str) -> Iterator[Measurement]:
+    """Yield the measurement of every scenario as soon as its last round is over."""
     groups: dict[object, list[FaultScenario]] = {}
     for scenario in scenarios:
+        # What is done to brokers changes those of the next round: such a scenario is measured whole.
         leaves_brokers_alone = scenario.fault.about.brokers_down == 0
         key = (scenario.measured_with, scenario.cluster) if leaves_brokers_alone else scenario.name
         groups.setdefault(key, []).append(scenario)
-    return list(groups.values())
+    before = 0
+    for turns in groups.values():
+        yield from _measured_in_turns(setup, turns, f"{run_id}-{before + 1}", scenarios)
+        before += len(turns)
 
 
 def _measured_in_turns(
     setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, every: Sequence[FaultScenario]
 ) -> Iterator[Measurement]:
-    """Yield each scenario's measurement once its rounds are over; every second pass is in the other order.
-
-    `every`: all that have a fault, for the progress.
-    """
+    """The same of scenarios that take turns; `every`: all with a fault, for the progress."""
     times = {scenario.name: scenario.rounds(setup.tier) for scenario in scenarios}
     series = {scenario.name: Series(Arm(scenario=scenario)) for scenario in scenarios}
     left = list(scenarios)
@@ -60,12 +43,11 @@ def _measured_in_turns(
     while left:
         index += 1
         for scenario in left if index % 2 else left[::-1]:
-            rounds, log_tail = series[scenario.name].rounds, ""
-            over = False
+            rounds, log_tail, over = series[scenario.name].rounds, "", False
             try:
                 if cluster is None or bench is None:
                     cluster = setup.cluster(scenario.cluster)
-                    bench = setup.warm_bench(cluster, left, run_id, warmup_factor=WARM_UP)
+                    bench = setup.warm_bench(cluster, left, run_id, WARM_UP)
                 series[scenario.name].rtt_ms = bench.round_trips([scenario])
                 place = f"{every.index(scenario) + 1}/{len(every)}"
                 doing = f"scenario {place}, fault {index}/{times[scenario.name]}"

@@ -241,8 +241,8 @@ def test_a_broker_that_ends_of_itself_is_red_beside_a_fault_too(
     error: TargetError, own: bool, broken: bool, late: bool
 ) -> None:
     """Another one than the fault took away: it was INVALID, and the night undecided."""
-    found = measure_faults(failing_setup(error, own=own), [faulty()], "r", lambda *_: None)
-    (one,) = found["kill-leader"].rounds
+    (found,) = measure_faults(failing_setup(error, own=own), [faulty()], "r")
+    (one,) = found.rounds
     assert bool(one.broken) is broken
     assert bool(late_texts(one)) is late
     assert str(error) in one.invalid[0]
@@ -253,5 +253,5 @@ def test_what_ended_in_a_round_with_a_fault_is_not_forgotten(tmp_path: Path) -> 
     cluster, any_ = MagicMock(), MagicMock()
     cluster.watch.side_effect = dead
     with pytest.raises(BrokersFailedError, match="round 1 of kill-leader: broker 3 ended") as caught:
-        fault_round(faulty(), cluster, any_, any_, any_, any_, 1, any_, any_, tmp_path)
+        fault_round(faulty(), cluster, any_, any_, any_, 1, any_, any_, tmp_path)
     assert caught.value.perhaps_late

@@ -33,7 +33,7 @@ def before_the_fault(error: Exception, tmp_path: Path, *, own: bool) -> Round:
     usage: Any = MagicMock()
     usage.__exit__.return_value = None
     spec = replace(SPEC, scenario=FAULTY)
-    return fault_round(FAULTY, cluster, Mock(), Mock(), engine, spec, 1, Mock(), usage, tmp_path)
+    return fault_round(FAULTY, cluster, Mock(), engine, spec, 1, Mock(), usage, tmp_path)
 
 
 def judged(found: Round) -> Verdict:

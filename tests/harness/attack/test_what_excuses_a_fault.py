@@ -229,7 +229,7 @@ def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_cou
     setup.warm_bench.return_value, setup.target.dedicated = bench, own
     setup.engine.latency_basis.return_value, setup.engine.by_hand.return_value = "intended-send", ""
     row = replace(ROW, fault=replace(ROW.fault, repeats=3))
-    taken = measure_faults(setup, [row], "run", lambda *_: None)[row.name]
+    (taken,) = measure_faults(setup, [row], "run")
     assert judge_scenario(taken, None).verdict is verdict
 
 

@@ -52,9 +52,9 @@ def round_that_left(
         return loading
 
     engine = MagicMock(journaled=journaled, read_everything=Mock(side_effect=read))
-    faults, topics = Mock(session_s=lambda: None), Mock(end_offsets=lambda *_: ())
+    cluster.faults, topics = Mock(session_s=lambda: None), Mock(end_offsets=lambda *_: ())
     spec = replace(SPEC, scenario=row)
-    return fault_round.fault_round(row, cluster, faults, topics, engine, spec, 1, Mock(), usage, folder)
+    return fault_round.fault_round(row, cluster, topics, engine, spec, 1, Mock(), usage, folder)
 
 
 def does(patch: pytest.MonkeyPatch, kind: str, act: Callable[[Scene], None]) -> None:

@@ -72,7 +72,7 @@ class Cluster:
 
     def __init__(self, clock: Clock, late_s: float) -> None:
         self.clock, self.late_s, self.pauses, self.phases = clock, late_s, list[list[float]](), set[str]()
-        self.dedicated, self.allowed, self.hosts, self.topic = True, (), (), "t"
+        self.dedicated, self.allowed, self.hosts, self.topic, self.faults = True, (), (), "t", self
         self.cpu = self.memory = ()
         self.last = State(at=0.0, leaders=(1, 2), in_sync=REPLICAS, replicas=REPLICAS, brokers=(1, 2, 3))
         self.states = [self.last]
@@ -164,7 +164,7 @@ def measured(late_s: float, tmp_path: Path, clock: Clock) -> tuple[Measurement, 
     )
     cluster: Any = Cluster(clock, late_s)
     spec = replace(SPEC, scenario=row)
-    found = fault_round(row, cluster, cluster, cluster, cluster, spec, 1, Mock(), cluster, tmp_path)
+    found = fault_round(row, cluster, cluster, cluster, spec, 1, Mock(), cluster, tmp_path)
     return Measurement(scenario=row, rounds=(found,), rtt_ms={}), cluster
 
 

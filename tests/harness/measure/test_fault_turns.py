@@ -22,7 +22,6 @@ def measured_by(
 ) -> tuple[list[tuple[str, int]], list[Measurement], Any]:
     """Return the rounds in the order in which they were made, the measurements as they were done, and the set-up."""
     order: list[tuple[str, int]] = []
-    done: list[Measurement] = []
 
     def fault_round(scenario: FaultScenario, index: int, _doing: str) -> Round:
         order.append((scenario.name, index))
@@ -34,7 +33,7 @@ def measured_by(
     setup.warm_bench.return_value.fault_round.side_effect = fault_round
     setup.warm_bench.return_value.round_trips.return_value = {}
     setup.engine.latency_basis.return_value = setup.engine.by_hand.return_value = ""
-    measure_faults(setup, scenarios, "run", lambda _name, one: done.append(one))
+    done = list(measure_faults(setup, scenarios, "run"))
     return order, done, setup
 
 

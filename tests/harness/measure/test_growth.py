@@ -233,7 +233,7 @@ def test_what_time_alone_does_is_asked_of_a_window_of_its_own(kind: str, edges: 
         entered.__exit__.return_value = None
     row = FaultScenario.of(faulty(), Fault(kind=kind, hold_s=LASTS))
     spec = replace(SPEC, scenario=row)
-    done = fault_round(row, cluster, Mock(), Mock(), engine, spec, 1, observer, usage, tmp_path)
+    done = fault_round(row, cluster, Mock(), engine, spec, 1, observer, usage, tmp_path)
     assert done.invalid == ("seen enough",)
     before, during = happened[:3], happened[3:-1]
     assert before == ["edge", "before the fault", "edge"]
