@@ -10,6 +10,8 @@ import numpy as np
 
 from perfgate.load.history import Rows
 from perfgate.load.positions import in_words
+from perfgate.measure.faults import outage as gaps
+from perfgate.measure.faults import reading
 from perfgate.measure.faults.flaws import AT_ONCE_S, failures, in_spite_of_late_s, lateness, schedule_delay_s
 from perfgate.measure.faults.growth import growth_metrics
 from perfgate.measure.faults.history import (
@@ -24,30 +26,8 @@ from perfgate.measure.faults.history import (
     sends_of,
 )
 from perfgate.measure.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
-from perfgate.measure.faults.outage import (
-    BIN_S,
-    LAST_S,
-    RATE_SHARE,
-    STEADY_BINS,
-    Interval,
-    Outage,
-    bins,
-    kept,
-    outage,
-    recovery,
-    shares,
-)
-from perfgate.measure.faults.reading import (
-    Lag,
-    accepting_metrics,
-    encoded,
-    end_to_end,
-    lag_of,
-    others_gap_s,
-    reading_metrics,
-    received,
-    unread_by_second,
-)
+from perfgate.measure.faults.outage import Interval, Outage
+from perfgate.measure.faults.reading import Lag
 from perfgate.model import Accounting, Failover, Measurement, Round
 from perfgate.model.faults import BEFORE_S
 from perfgate.model.histogram import latency_metrics
@@ -78,33 +58,30 @@ MAY_LACK = (
 
 
 def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
-    """The round's failover, its metrics, and the accounting of its records.
-
-    Raises ValueError when the load before the fault does not show what is normal.
-    """
+    """The round's failover, metrics and accounting. Raises ValueError where it does not show what is normal."""
     producers = [sends_of(s, o) for s, o in zip(written.sends, written.outcomes, strict=True)]
     logs = logs_of(written.log, written.partitions)
     integrity = check_integrity(producers, logs, in_words if written.system == "pulsar" else str)
     records = records_of(written.start, written.rate, producers, written.outcomes)
     fault = written.fault
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
-    lost_service = outage(served, written.begin, fault, written.end)
-    lag = lag_of(written, records, integrity.lost.total)
-    taken = received(written)
+    lost_service = gaps.outage(served, written.begin, fault, written.end)
+    lag = reading.lag_of(written, records, integrity.lost.total)
+    taken = reading.received(written)
     shown = taken if taken and written.rebalanced else lost_service
     phases = _phases(written, shown, lag)
     spans = _spans(phases)
     metrics = {
         **_outage_metrics(lost_service, taken),
-        **others_gap_s(written),
+        **reading.others_gap_s(written),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
         "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served),
         **_recovery_metrics(written, records),
         **_latency_metrics(records, spans),
         **{name: float(count(integrity)) for name, count in INTEGRITY.items()},
-        **(reading_metrics(written, lag) if lag else {}),
-        **accepting_metrics(written),
-        **end_to_end(written, spans),
+        **(reading.reading_metrics(written, lag) if lag else {}),
+        **reading.accepting_metrics(written),
+        **reading.end_to_end(written, spans),
         **_cpu_metrics(written, spans),
         **growth_metrics(written, records),
         **log_metrics(written),
@@ -116,8 +93,8 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         Failover(
             marks=tuple((at - fault, words) for at, words in written.marks),
             phases={name: (opens - fault, closes - fault) for name, (opens, closes) in phases.items()},
-            shares=shares(records.due, records.partition, records.acknowledged, phases),
-            shares_at_once=shares(records.due, records.partition, at_once, phases),
+            shares=gaps.shares(records.due, records.partition, records.acknowledged, phases),
+            shares_at_once=gaps.shares(records.due, records.partition, at_once, phases),
             split=steps_of(written, lost_service),
             split_source=POLLED if written.changes is None else LOGGED,
             down={
@@ -132,7 +109,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             seconds_from=written.begin - fault,
             acknowledged=acknowledged,
             p99_ms=p99_ms,
-            unread=unread_by_second(written, lag),
+            unread=reading.unread_by_second(written, lag),
         ),
         metrics,
         _accounting(producers, written),
@@ -166,9 +143,8 @@ def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple
 def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interval]:
     """Phases in which service (`lost`) was as before, lacking (of some partition), with a shrunken ISR, and restored.
 
-    Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where members
-    came and went: before that, until each partition was read again, and after. Where nothing was done: before that,
-    while the load went on, and after.
+    Where consumers stayed away: as before, with unread records, while they caught up, and since. Where members came and
+    went: before that, until each partition was read again, and after. Where nothing was done: before, during and after.
     """
     fault = written.fault
     before = {"before": (written.begin, fault)}
@@ -176,8 +152,8 @@ def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interv
         caught_up = written.end if lag.caught_up is None else lag.caught_up
         phases = {"unread": (fault, again), CATCHING_UP: (again, caught_up), "caught up": (caught_up, written.end)}
     elif written.rebalanced:
-        gaps = [end for partition in lost.partitions.values() for _, end in partition.down]
-        done = max([written.marks[-1][0], *gaps])
+        ends = [end for partition in lost.partitions.values() for _, end in partition.down]
+        done = max([written.marks[-1][0], *ends])
         phases = {"rebalancing": (fault, done), "after": (done, written.end)}
     elif written.endured is not None:
         end = written.endured[1]
@@ -195,10 +171,7 @@ def _phases(written: Written, lost: Outage, lag: Lag | None) -> dict[str, Interv
 
 
 def _spans(phases: Mapping[str, Interval]) -> dict[str, Interval]:
-    """Spans before, during (from the fault until all is restored, or while readers catch up) and after.
-
-    A span of unread records lies between before and during where consumers stayed away.
-    """
+    """Spans before, with unread records (if consumers stayed away), during (until all is well) and after."""
     *_, after = phases.values()
     unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
     fault = phases["before"][1]
@@ -256,41 +229,36 @@ def recovered(
 
 
 def _recovery(records: Record, fault: float, end: float, since: float, *, in_time: bool = True) -> dict[str, float]:
-    """Time in s from `since` until the rate, and the load as a whole, were as before, if ever; and that rate.
-
-    Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
-    """
+    """Time in s from `since` until the rate, and the load as a whole, were as before, and that rate. Without the times
+    where the rate was lost again at the end, of a load that was handed over `in_time`."""
     begin, served = fault - BEFORE_S, records.acknowledged
     at, latency = records.heard[served], records.latency[served]
     before = (at >= begin) & (at < fault)
     if not before.any():
         return {}
-    after, rate = bins(at, latency, since, end), float(before.sum() / (fault - begin))
-    seconds = bins(at, latency, begin, fault).rate
+    after, rate = gaps.bins(at, latency, since, end), float(before.sum() / (fault - begin))
+    seconds = gaps.bins(at, latency, begin, fault).rate
     single = float(seconds.min(initial=rate)), float(seconds.max(initial=rate))
     times = {
-        "recovery_s": recovery(after, rate, float(np.percentile(latency[before], 99.0)), single),
-        "rate_recovery_s": recovery(after, rate, single=single),
+        "recovery_s": gaps.recovery(after, rate, float(np.percentile(latency[before], 99.0)), single),
+        "rate_recovery_s": gaps.recovery(after, rate, single=single),
     }
     offered = float(((records.due >= begin) & (records.due < fault)).sum() / (fault - begin))
-    if in_time and not kept(np.sort(at), min(rate, offered), end):
+    if in_time and not gaps.kept(np.sort(at), min(rate, offered), end):
         times = {}  # the rate had recovered for a while, not for good
     return {name: value for name, value in times.items() if value is not None} | {"records_per_s": rate}
 
 
 def _recovery_metrics(written: Written, records: Record) -> dict[str, float]:
-    times = {
-        "full_isr_s": _whole_since(written, "full"),
-        "preferred_leaders_s": _whole_since(written, "preferred"),
-    }
+    times = {"full_isr_s": _whole_since(written, "full"), "preferred_leaders_s": _whole_since(written, "preferred")}
     sends, late = lateness(written)
-    late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
+    late = late[sends["at"] >= written.end - gaps.LAST_S - gaps.STEADY_BINS * gaps.BIN_S]
     return {name: value for name, value in times.items() if value is not None} | _recovery(
         records,
         written.fault,
         written.end,
         written.fault if written.read_again is None else written.read_again,
-        in_time=len(late) > 0 and float(late.max()) <= (1 - RATE_SHARE) * STEADY_BINS * BIN_S,
+        in_time=len(late) > 0 and float(late.max()) <= (1 - gaps.RATE_SHARE) * gaps.STEADY_BINS * gaps.BIN_S,
     )
 
 
@@ -302,7 +270,7 @@ def _latency_metrics(records: Record, spans: Mapping[str, Interval]) -> dict[str
         if name == "before":
             chosen &= records.heard < closes
         if chosen.any():
-            metrics |= latency_metrics([encoded(records.latency[chosen])], f"latency_{name}_ms")
+            metrics |= latency_metrics([reading.encoded(records.latency[chosen])], f"latency_{name}_ms")
     return metrics
 
 
@@ -316,10 +284,10 @@ def _timeline(written: Written, records: Record) -> tuple[dict[str, tuple[int, .
     at, latency = records.heard[records.acknowledged], records.latency[records.acknowledged]
     partitions = by_partition(at, records.partition[records.acknowledged], written)
     acknowledged = {
-        str(number): tuple(int(n * BIN_S) for n in bins(times, times, written.begin, written.end).rate)
+        str(number): tuple(int(n * gaps.BIN_S) for n in gaps.bins(times, times, written.begin, written.end).rate)
         for number, times in partitions.items()
     }
-    p99_s = bins(at, latency, written.begin, written.end).p99_s
+    p99_s = gaps.bins(at, latency, written.begin, written.end).p99_s
     return acknowledged, tuple(None if np.isinf(p99) else float(p99) * 1e3 for p99 in p99_s)
 
 
@@ -337,10 +305,7 @@ def _accounting(producers: Sequence[Sends], written: Written) -> Accounting:
 
 
 def first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Interval]:
-    """The intervals of the outage that the fault itself brought, in order.
-
-    Later ones are not of it: those after every partition was served again, and those since something else was done.
-    """
+    """The intervals of the outage that the fault brought, up to full service and before anything else was done."""
     fault, until = marks[0][0], marks[1][0] if len(marks) > 1 else float("inf")
     first: list[Interval] = []
     for begin, closes in sorted(interval for partition in lost.partitions.values() for interval in partition.down):
