@@ -28,30 +28,22 @@ PRESSURE = Path("/proc/pressure/cpu")
 
 
 def read_canary(brokers_cpu_s: Callable[[], float] = lambda: 0.0) -> CanaryReading:
-    """Take a reading, in about half a second.
-
-    `brokers_cpu_s` returns the CPU in s that the suite's own brokers have used so far.
-    """
+    """Take a reading, in about half a second; `brokers_cpu_s`: returns the CPU in s of the suite's own brokers."""
     cores, processes = usable_cores(), processes_cpu_s()
-    began, pressure, before, own_s, brokers_s = (
-        time.monotonic(),
-        _pressure_us(),
-        _cpu_s(),
-        time.process_time(),
-        brokers_cpu_s(),
-    )
+    began, pressure, before = time.monotonic(), _pressure_us(), _cpu_s()
+    own_s, brokers_s = time.process_time(), brokers_cpu_s()
     cpu, per_cpu_s = _deflate_on_all_cores()
     between, brokers_between_s = time.monotonic(), brokers_cpu_s()
     loopback = _ping_over_loopback()
     ended, brokers_after_s = time.monotonic(), brokers_cpu_s()
     seconds, after, own_s = ended - began, _cpu_s(), time.process_time() - own_s
-    all_s = after.all - before.all
-    others_s = after.busy - before.busy - own_s - (brokers_after_s - brokers_s)
+    stolen_s, busy_s, all_s = (new - old for old, new in zip(before, after, strict=True))
+    others_s = busy_s - own_s - (brokers_after_s - brokers_s)
     return CanaryReading(
         deflate_mib_per_s=cpu,
         loopback_per_s=loopback,
         pressure=(_pressure_us() - pressure) / 1e6 / seconds,
-        steal=(after.stolen - before.stolen) / all_s if all_s > 0 else 0.0,
+        steal=stolen_s / all_s if all_s > 0 else 0.0,
         # Each load by itself: brokers that finish something are busy in the first only.
         brokers=max(
             (brokers_between_s - brokers_s) / (between - began) / cores,
@@ -97,7 +89,6 @@ def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], r
 
 
 def usable_cores() -> int:
-    """Number of processors this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
@@ -154,15 +145,8 @@ def _pressure_us() -> int:
         return 0
 
 
-class _Times(NamedTuple):
+def _cpu_s() -> tuple[float, float, float]:
     """The processors' times in s: stolen from this machine, spent on anything, and all."""
-
-    stolen: float
-    busy: float
-    all: float
-
-
-def _cpu_s() -> _Times:
     times = {name: s for name, s in psutil.cpu_times()._asdict().items() if not name.startswith("guest")}  # user's too
     stolen, idle = times.get("steal", 0.0), times.get("idle", 0.0) + times.get("iowait", 0.0)
-    return _Times(stolen, sum(times.values()) - stolen - idle, sum(times.values()))
+    return stolen, sum(times.values()) - stolen - idle, sum(times.values())

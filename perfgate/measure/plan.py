@@ -15,11 +15,9 @@ BLOCK_ROUND_S = 180.0
 
 
 def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ...]]:
-    """Group scenarios that run interleaved: whole families of one cluster, as many as make a round of BLOCK_ROUND_S.
-
-    Two scenarios of a relation are then measured minutes apart at most. A scenario that families in several blocks are
-    compared with is measured in each of them; a scenario with a fault once. Groups of one cluster stand together.
-    """
+    """Group scenarios that run interleaved: whole families of one cluster, as many as make a round of BLOCK_ROUND_S, so
+    that those of a relation are minutes apart. One that families in several blocks are compared with is measured in
+    each; one with a fault once. Groups of one cluster stand together."""
     groups: list[list[Scenario]] = []
     for family in dict.fromkeys(name for scenario in scenarios for name in scenario.measured_with):
         members = [scenario for scenario in scenarios if family in scenario.measured_with]
@@ -35,16 +33,13 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
                 group += [scenario for scenario in own if scenario not in group]
             else:
                 groups.append(own)
-    order = {
-        cluster: position for position, cluster in enumerate(dict.fromkeys(scenario.cluster for scenario in scenarios))
-    }
-    return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]
+    order = [scenario.cluster for scenario in scenarios]
+    return [tuple(group) for group in sorted(groups, key=lambda group: order.index(group[0].cluster))]
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
-    return sum(scenario.load.windows_of(tier.window_s, tier.warmup_max_s) for scenario in scenarios) * (
-        tier.warmup_max_s + tier.window_s
-    )
+    windows = sum(scenario.load.windows_of(tier.window_s, tier.warmup_max_s) for scenario in scenarios)
+    return windows * (tier.warmup_max_s + tier.window_s)
 
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
@@ -77,9 +72,8 @@ LOOKS = 2
 def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float:
     """Most bytes that the brokers' disks together have to hold; a round takes `seconds`."""
     backlogs = sum(scenario.backlog_bytes for scenario in scenarios)
-    return (
-        max(scenario.offered_bytes_per_s for scenario in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
-    )
+    most_per_s = max(scenario.offered_bytes_per_s for scenario in scenarios)
+    return most_per_s * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
 
 
 def repeats(tier: Tier) -> int:
@@ -93,7 +87,6 @@ def with_extra_rounds(tier: Tier, *, own: bool) -> int:
 
 
 def most_rounds(tier: Tier, *, own: bool) -> int:
-    """Most rounds of a scenario, repeats counted."""
     return with_extra_rounds(tier, own=own) + 2 * repeats(tier)
 
 
@@ -101,42 +94,30 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
     """Most bytes that the gate writes in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
     together = blocks(plain, tier)
-    plain = [scenario for block in together for scenario in block]  # some are measured in several
-    rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
+    rounds_s = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
+    in_rounds = sum(
+        scenario.offered_bytes_per_s * rounds_s * scenario.load.windows_of(tier.window_s, tier.warmup_max_s)
+        + scenario.backlog_bytes
+        for block in together
+        for scenario in block  # some are measured in several
+    )
     warm_up = sum(max(scenario.offered_bytes_per_s for scenario in block) for block in together) * tier.broker_warmup_s
     of_faults = sum(
         scenario.offered_bytes_per_s * (scenario.seconds(tier) + WARM_TIMES * tier.broker_warmup_s)
         for scenario in faulty
     )
-    return (
-        LOOKS
-        * (
-            sum(
-                scenario.offered_bytes_per_s * rounds * scenario.load.windows_of(tier.window_s, tier.warmup_max_s)
-                + scenario.backlog_bytes
-                for scenario in plain
-            )
-            + warm_up
-        )
-        + of_faults
-    )
+    return LOOKS * (in_rounds + warm_up) + of_faults
 
 
 def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
-    """Most bytes that a comparison writes in all.
-
-    `scenarios` holds both forms of every scenario; brokers are loaded for `seconds`, warm-ups counted.
-    """
+    """Most bytes that a comparison writes in `seconds` of load, warm-ups counted; `scenarios`: both forms of each."""
     backlogs = sum(scenario.backlog_bytes for scenario in scenarios)
     return max(scenario.offered_bytes_per_s for scenario in scenarios) * seconds + backlogs
 
 
 def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
-    """Time in s for which a comparison loads brokers until they are warm, besides its budget.
-
-    Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need. The
-    budget counts the warm-ups of pairs.
-    """
+    """Time in s for which a comparison warms brokers up besides its budget, which counts the warm-ups of pairs: for two
+    forms on each cluster that the scenarios as declared need."""
     return 2 * tier.broker_warmup_s * len({scenario.cluster for scenario in scenarios})
 
 
@@ -146,10 +127,7 @@ def longest_unit_s(tier: Tier) -> float:
 
 
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:
-    """The scenario with its load's cap lowered so that it writes no more bytes/s than that, replicas counted.
-
-    Nor reads more: every group of its consumers is sent each record once.
-    """
+    """The scenario with its cap lowered to these bytes/s written, replicas counted, and read by all groups."""
     bound = bytes_per_s / scenario.stored_bytes
     if scenario.consumers:
         bound = min(bound, read_bytes_per_s / (scenario.logged_bytes * scenario.groups))
@@ -157,11 +135,8 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
 
 def one_host_fewer(scenario: Scenario, hosts: int) -> Arm | None:
-    """The scenario on one load host fewer; None where :func:`nothing_to_confirm` says why.
-
-    The processes of the last host that makes the load are left out with it: one more host comes with its generators.
-    Consumers that read along in several groups stay, on the other hosts: without one of them a group is another one.
-    """
+    """The scenario without the processes of the last host that makes the load; None where :func:`nothing_to_confirm`.
+    Consumers that read along in several groups stay: a group without one of them is another one."""
     if nothing_to_confirm(scenario, hosts):
         return None
     last = min(hosts, _making(scenario)) - 1

@@ -31,10 +31,9 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
     """The highest rate up to `most` that meets the service level, in records/s; None when the first does not.
 
     Rates double until one is missed (or, `about` a knee that is known, move by less), then the gap is bisected to
-    RESOLUTION. The rate that is left is measured once more, and BELOW of it; where either is missed the same is
-    tried a RESOLUTION lower, then two, four and so on, down to the first rate, and last between the rate at which both
-    hold and the one before: where noise makes steps miss, the knee would lie a third too low. `most` means: at least
-    that.
+    RESOLUTION. What is left is measured once more, and BELOW of it; where either is missed the same is tried a
+    RESOLUTION lower, then two, four and so on, and last between the rate at which both hold and the one before: else
+    noise puts the knee a third too low. `most` means: at least that.
     """
     least = most * LEAST_SHARE
     if not meets(least, "unloaded"):
@@ -111,11 +110,8 @@ class _Search:
         self.slow = False  # whether the last step missed by its p99 alone
 
     def meets(self, rate: float, part: StepPart) -> bool:
-        """Measure a step; return whether it meets the service level.
-
-        A step that is only too slow is measured again: a pause of the machine says nothing of the rate, and where one
-        step in seven has one, a search of twenty steps would end anywhere below the knee.
-        """
+        """Measure a step; return whether it meets the service level. One that is only too slow is measured again: where
+        a pause of the machine spoils one in seven a search of twenty would end far below the knee."""
         for _ in range(UNLOADED_STEPS if part == "unloaded" and not self.unloaded else 1):
             if not (self._try(rate, part) or (self.slow and self._try(rate, part))):
                 return False
@@ -131,7 +127,10 @@ class _Search:
             step_round = finished.round
             # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
             met_late = part != "unloaded" and not step_round.invalid and not self._missed(step_round, part)
-            brokers_missed = self._missed_without_flaws(step_round, part)
+            # By more than the generator's own lateness explains.
+            p99_ms = excused(step_round.metrics.get(DECIDES_PACED, 0.0), -1, step_round.doubts, DECIDES_PACED)
+            too_slow = bool(step_round.not_sustained) or p99_ms > self._most_ms(part)
+            brokers_missed = too_slow and not step_round.invalid
             if met_late or brokers_missed or not finished.repeatable:
                 break
         if _wrong_at_any_rate(finished, scenario.groups):
@@ -169,24 +168,14 @@ class _Search:
 
     def _most_ms(self, part: StepPart) -> float:
         """The p99 that a step may have; infinite at the first where none is stated."""
-        stated_ms = self.scenario.load.level_p99_ms
-        if part == "unloaded" and not stated_ms:
-            return math.inf
-        return stated_ms or UNLOADED_TIMES * median(self.unloaded)
-
-    def _missed_without_flaws(self, step_round: Round, part: StepPart) -> bool:
-        """Whether brokers missed the level by more than the generator's own lateness explains."""
-        if step_round.invalid:
-            return False
-        p99_ms = excused(step_round.metrics[DECIDES_PACED], -1, step_round.doubts, DECIDES_PACED)
-        return bool(step_round.not_sustained) or p99_ms > self._most_ms(part)
+        if stated_ms := self.scenario.load.level_p99_ms:
+            return stated_ms
+        return math.inf if part == "unloaded" else UNLOADED_TIMES * median(self.unloaded)
 
 
 def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
-    """Whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
-
-    Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
-    """
+    """Whether the round shows more than a rate that is too high: a record lost, a load that could not be made. At that,
+    sends may time out or lack an outcome, and replicas or consumers fall behind."""
     step_round, accounting = finished.round, finished.round.accounting
     parts = accounting.partitions or ((accounting.acked, accounting.offset_delta),)
     reading = step_round.reading
@@ -217,11 +206,8 @@ UNKNOWN = Known()
 def ramp_round(
     measure: Measure, scenario: Scenario, index: int, known: Known = UNKNOWN, *, own_brokers: bool
 ) -> Finished:
-    """The round: the curve as its steps, and the metrics of the step at the knee.
-
-    A knee that only the generator bounds is not valid. `own_brokers`: no other client uses them, so that taking no rate
-    at all is a result.
-    """
+    """The round: the curve as its steps, and the metrics of the step at the knee, which the generator must not bound.
+    `own_brokers`: no other client uses them, so that taking no rate is a result."""
     search = _Search(scenario, measure, list(known.unloaded_ms))
     try:
         knee = find_knee(search.meets, scenario.load.rate, known.knee)
@@ -248,11 +234,8 @@ def ramp_round(
 
 
 def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
-    """The doubt that the generator was the limit just above the knee, and how much higher this can be at most.
-
-    That is up to the next rate that brokers missed themselves: the generator sent it in time. Where none is known, such
-    a rate is looked for, PROBES times.
-    """
+    """The doubt that the generator was the limit just above the knee, which can be as high as the next rate that
+    brokers missed themselves. Where none is known one is looked for, PROBES times."""
     beyond = min((s for s in search.steps if s.missed and s.rate > knee), key=lambda s: s.rate, default=None)
     if beyond is None or not beyond.by_generator:
         return ()
@@ -278,25 +261,17 @@ def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
 
 
 def known_after(ramp: Round, known: Known) -> Known:
-    return Known(
-        knee=known.knee if ramp.invalid else ramp.metrics.get(KNEE, known.knee),
-        unloaded_ms=known.unloaded_ms + _first_steps(ramp),
-    )
-
-
-def _first_steps(ramp: Round) -> tuple[float, ...]:
-    """The p99 of the round's first steps; none where brokers were still compiling, or missed the level."""
-    if ramp.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
-        return ()
+    """What is known after the round; of brokers that still compiled, or missed the level, no first steps."""
+    knee = known.knee if ramp.invalid else ramp.metrics.get(KNEE, known.knee)
     first = [step for step in ramp.steps if step.part == "unloaded"]
-    return () if any(step.missed for step in first) else tuple(step.metrics[DECIDES_PACED] for step in first)
+    if ramp.metrics.get("broker_compile_share.max", 0.0) > COMPILING or any(step.missed for step in first):
+        first = []
+    return Known(knee, known.unloaded_ms + tuple(step.metrics[DECIDES_PACED] for step in first))
 
 
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
-    """The round of brokers that missed the first step: if there is a knee, it lies at most at that rate.
-
-    So a knee that is stored is judged by it. Where the generator was the limit nothing is known.
-    """
+    """The round of brokers that missed the first step: a knee, if any, lies at most at that rate, and is judged by it,
+    unless the generator was the limit."""
     first = search.steps[-1]  # of the steps at the first rate the last, which missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
     # A p99 above the level that is stated may be the level's fault.
@@ -317,10 +292,10 @@ def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
 
 
 def _summed(steps: Sequence[Step]) -> Accounting:
-    failed: Counter[str] = Counter()
-    for step in steps:
-        failed.update(step.accounting.failed)
     parts = [step.accounting for step in steps]
+    failed = Counter[str]()
+    for part in parts:
+        failed.update(part.failed)
     return Accounting(
         attempted=sum(part.attempted for part in parts),
         acked=sum(part.acked for part in parts),

@@ -39,15 +39,13 @@ from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
 from perfgate.model.load import LoadResult, Received, Sent
 
 PROCESSORS_THERE, BROKERS_PART = 1.05, 0.5
-"""Where brokers and generators share a machine: the most of its processors that they can have used up between them
-(more than there are is of another machine's brokers, behind a tunnel), and the least part of it that the brokers use
-where they are what limits a capped load."""
+"""Where brokers and generators share a machine: the most of its processors that they can have used between them (more
+is of another machine's brokers, behind a tunnel), and the brokers' least part of it where they limit a capped load."""
 OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
 """The error of a consumer that did not poll in time."""
 LATE_TURNS = 0.5
-"""Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
-way when that is measured. A burst has one or two of them a side."""
-
+"""Share of one side's turns before a measured turn of the other whose records may still be under way in that. A burst
+has one or two of them a side."""
 FULL_FOR = 0.5
 """Share of a window for which buffers were full of clients whose brokers acknowledged nothing."""
 SHARED = 2.0
@@ -56,11 +54,8 @@ NO_TURNS = "the loads did not take turns"
 
 
 def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) -> Flaw:
-    """The flaw of a side whose turns, its `own` or the other side's, ran into those of the other.
-
-    Records of its own that were still under way explain nothing of its loss. The other side's took at most half of the
-    brokers, and its records may have waited for a turn (`turn_s`) until these were through.
-    """
+    """The flaw of a side whose turns, its `own` or the other's, ran into those of the other. Its own records explain no
+    loss; the other's took at most half of the brokers, and its records may have waited for a turn (`turn_s`)."""
     who = OUTLASTED if own else WAITED
     waited_ms = dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * turn_s)
     explains, kind = (NOTHING, OUTLASTED) if own else (share(SHARED, waited_ms), WAITED)
@@ -89,11 +84,8 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
 def processors_left(
     result: LoadResult, brokers_cores: float | None, cores: float, others_cores: float = 0.0
 ) -> float | None:
-    """Ratio of the machine's `cores` to those that brokers and generators used of it, the brokers most.
-
-    Whatever kept a load from its processors, with all of them it comes to this many times as much. None: not known, or
-    the generators used most.
-    """
+    """Ratio of the machine's `cores` to those in use: with all of them a load comes to this many times as much. None:
+    not known, or the generators used more than the brokers."""
     if brokers_cores is None or result.hosts:
         return None
     used = brokers_cores + result.cpu_cores + others_cores
@@ -114,12 +106,8 @@ def flaws(
     promised: bool = False,
     clients: int = 1,
 ) -> tuple[Flaw, ...]:
-    """Every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
-
-    `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
-    waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
-    what all replicas in sync have. `clients`: how many had a part.
-    """
+    """Every reason why the load, or some of its metrics, are INVALID; empty when it is valid. See :func:`round_flaws`.
+    `at_ease`: consumers had the processors that they asked for, and waited for brokers."""
     flaws = []
     if result.sent:
         flaws += _accounting_flaws(
@@ -259,11 +247,8 @@ def _reading_flaws(
     room: float | None,
     idempotent: bool,
 ) -> list[Flaw]:
-    """Flaws of the records that consumers received, who may be given those that `timed_out`, too.
-
-    `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
-    explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
-    """
+    """Flaws of the records that consumers received, who may be given those that `timed_out`, too. `sound`: only the
+    lack of a processor kept them from it, which explains as much as there was `room` for (None: everything)."""
     sent = result.sent
     held_up = share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else EVERYTHING
     flaws = _wrongly_given(received, idempotent=idempotent)
@@ -287,10 +272,8 @@ def _reading_flaws(
 
 
 def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
-    """The flaw of wrong records that brokers delivered; where foreign records come from is not known.
-
-    A producer that is not idempotent sends again what brokers answered late, and a log has it twice or out of order.
-    """
+    """The flaw of wrong records that brokers delivered; where foreign ones come from is not known. A producer that is
+    not idempotent sends again what was answered late: it is twice in the log, or out of order."""
     again = received.duplicated + received.reordered
     failed = [code for code in received.failed if code != OF_THE_CLIENT]
     late = all(map(LATE.fullmatch, failed)) and not (again and idempotent)
@@ -324,11 +307,6 @@ class Processors:
     allowed: float
 
 
-def processors_here() -> Processors:
-    """Return those of this machine."""
-    return Processors(there=os.cpu_count() or math.inf, allowed=processors_allowed())
-
-
 def round_flaws(
     load: Load,
     result: LoadResult,
@@ -345,11 +323,10 @@ def round_flaws(
     """Every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
-    producer sends again. `promised`: of :func:`~perfgate.model.delivery.is_promised`. `clients`: how many send and
-    receive. `others_cores`: what loads at the same time used of the generators' machine, which has these `processors`;
-    None: it is this one.
+    producer sends again. `promised`: they acknowledge what all replicas in sync have. `clients`: how many send and
+    receive. `others_cores`: of loads at the same time, on a machine with these `processors` (None: this one).
     """
-    processors = processors or processors_here()
+    processors = processors or Processors(there=os.cpu_count() or math.inf, allowed=processors_allowed())
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
     at_ease = _had_processors_left(result, used if shares_cores else 0.0, others_cores, processors.allowed)
@@ -393,10 +370,8 @@ def accounted(
     *,
     shares_cores: bool,
 ) -> tuple[Accounting, tuple[Flaw, ...]]:
-    """Accounting of a load's records, and its flaws: of :func:`round_flaws`, and topics that were left unwritten.
-
-    `before` and `after`: its partitions' end offsets; `clients_cores`: what the generators of all loads used.
-    """
+    """Accounting of a load's records, by its partitions' end offsets `before` and `after`, and all its flaws.
+    `clients_cores`: of the generators of all loads."""
     accounting = accounting_of(result.sent, before, after)
     flaws = round_flaws(
         scenario.load,
@@ -419,10 +394,7 @@ def _clients_of(scenario: Scenario) -> int:
 
 
 def _had_processors_left(result: LoadResult, brokers_cores: float | None, others_cores: float, allowed: float) -> bool:
-    """Whether of those `allowed` this machine had processors left in the window.
-
-    Load hosts elsewhere are checked on their own.
-    """
+    """Whether this machine had some of its `allowed` processors left; load hosts elsewhere are checked on their own."""
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True

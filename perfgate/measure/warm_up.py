@@ -1,8 +1,7 @@
 """Warm-up of a cluster: each scenario is loaded in slices until the brokers have stopped getting faster at it.
 
-A JVM interprets its code first and compiles what is used, for tens of seconds of CPU. Where the CPU of its compiler
-threads can be read, that shows directly when it is over; elsewhere growth of a scenario's rate, and of the records per
-second of broker CPU, shows it later.
+A JVM compiles its code for tens of seconds of CPU. Where its compiler threads' CPU can be read, that shows the end;
+else growth of the rate, and of the records per second of broker CPU, shows it later.
 """
 
 from __future__ import annotations
@@ -20,34 +19,23 @@ STARTS_PER_TIER_BOUND_S = 7.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slice:
-    """A moment of a load: its rate, broker CPU per record (0: unknown), the largest share of a broker's CPU that
-    compiled."""
+    """A load's rate, broker CPU per record (0: unknown), and the largest share of a broker's CPU that compiled."""
 
     records_per_s: float
     us_per_record: float
     compile_share: float | None
 
-    @property
-    def economy(self) -> float:
-        """Records per second of broker CPU; 0 where that is unknown."""
-        return 1e6 / self.us_per_record if self.us_per_record else 0.0
-
 
 def bound_s(tier_s: float, started_s: float | None) -> float:
-    """Bound on the warm-up in s: the tier's, in proportion to the time that these brokers took to start.
-
-    `started_s` is None where the brokers were there before.
-    """
+    """Bound on the warm-up in s: the tier's, in proportion to the time that these brokers took to start, if any."""
     return tier_s * max(1.0, started_s / STARTS_PER_TIER_BOUND_S) if started_s else tier_s
 
 
 def is_warm(slices: Sequence[Slice]) -> bool:
-    """Whether the last slice shows no more growth, and no compiling where that is known.
-
-    The first slice is warm when nothing compiles at all. Without the compilers' CPU it takes two slices without growth:
-    one happens by chance in the middle of a JVM's warm-up (seen: 797, 800, then 4,900 records/s).
-    """
-    series = (([s.records_per_s for s in slices], GROWTH), ([s.economy for s in slices], ECONOMY_GROWTH))
+    """Whether the last slice shows no more growth, and no compiling where that is known; the first if nothing compiles.
+    Else it takes two without growth: one happens by chance (seen: 797, 800, then 4,900 records/s)."""
+    per_cpu_s = [1e6 / s.us_per_record if s.us_per_record else 0.0 for s in slices]
+    series = (([s.records_per_s for s in slices], GROWTH), (per_cpu_s, ECONOMY_GROWTH))
     if not slices or slices[-1].compile_share is None:
         return all(has_stopped_growing(values, growth) for values, growth in series)
     if len(slices) == 1 or slices[-1].compile_share > COMPILING:
@@ -61,11 +49,8 @@ def warm_up(
     within_s: float,
     now: Callable[[], float] = time.monotonic,
 ) -> Mapping[str, list[Slice]]:
-    """Load the scenarios in passes until all are warm or the time is up; return each scenario's slices, by its name.
-
-    `measure(scenario, left_s)` gives a slice, or None when the scenario cannot be loaded. Scenarios with more
-    replicas come first, because what they warm up serves the others too; of these, those with acks=all last.
-    """
+    """Load the scenarios in passes until all are warm or the time is up; return each one's slices, by its name. More
+    replicas come first, which warm up others too; acks=all last. `measure(scenario, left_s)`: None where it cannot."""
     ends = now() + within_s
     done: dict[str, list[Slice]] = {scenario.name: [] for scenario in scenarios}
     cold = sorted(
