@@ -44,10 +44,7 @@ from perfgate.model.target import Cluster, OutsideChange
 def cannot_be_compared(
     scenario: Scenario, change: Change, setup: Setup, decides: Deciding, *, against: bool
 ) -> str | None:
-    """Why the scenario cannot be compared with itself changed, or None when it can.
-
-    `against`: each side has an existing cluster of its own, so that they differ whatever the change concerns.
-    """
+    """Why the scenario cannot be compared with itself changed; `against`: each side has a cluster that exists."""
     try:
         candidate = setup.form(scenario, change)
     except ConfigurationError as error:  # what it does not fit into in this scenario may fit in another
@@ -157,10 +154,8 @@ class Comparing:
         return self._compared[scenario.name]
 
     def _measure(self, comparisons: list[Compared]) -> None:
-        """Measure all scenarios that can be compared, cluster by cluster, and add them to `comparisons`.
-
-        A change that brokers refuse is an error, unless others have been measured before: their answers stay.
-        """
+        """Measure all that can be compared, cluster by cluster, and add them to `comparisons`. A change that brokers
+        refuse is an error, unless others have answers already."""
         comparable = [scenario for scenario in self.setup.scenarios if self.cannot(scenario) is None]
         for spec in dict.fromkeys(scenario.cluster for scenario in comparable):
             scenarios = [scenario for scenario in comparable if scenario.cluster == spec]
@@ -188,10 +183,7 @@ class Comparing:
         return self._compared.get(scenario.name)
 
     def _change_live(self, spec: ClusterSpec, scenarios: Sequence[Scenario]) -> bool:
-        """Whether brokers of this spec, which serve these scenarios, take the change while they run.
-
-        Raises ConfigurationError where real brokers do not.
-        """
+        """Whether these brokers take the change while they run. Raises ConfigurationError where real brokers do not."""
         if self.change.restarts_brokers:
             return False
         own = self.setup.target.own
@@ -231,9 +223,8 @@ class Comparing:
         if pairs:
             parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)
             return Compared(sides, "pairs", *parts, decides=self.decides)
-        if turns and not buffered and not kept and len(links) < 2 and self.outside is None:
-            return Compared(sides, "turns", 1, decides=self.decides)
-        return Compared(sides, "rounds", 1, decides=self.decides)
+        in_turns = turns and not buffered and not kept and len(links) < 2 and self.outside is None
+        return Compared(sides, "turns" if in_turns else "rounds", 1, decides=self.decides)
 
     def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
@@ -346,10 +337,7 @@ class Comparing:
                 return
 
     def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
-        """Measure a unit of every scenario on a pair of new clusters, one a side.
-
-        They are loaded in turns, so that a machine that drifts hits both alike.
-        """
+        """Measure a unit of every scenario on two new clusters in turns: a machine that drifts hits both alike."""
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
         with unhealthy_ends(comparisons, lambda: failing(clusters, first), dedicated=target.dedicated):
@@ -426,14 +414,10 @@ class Comparing:
     ) -> Bench:
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
+        factor = len(forms) / len(comparisons)  # both forms of a scenario take as long as two scenarios
+        candidate = cluster.spec != comparisons[0].sides["A"].cluster
         with of_side(sides if len(sides) == 1 else ""):
-            bench = self.setup.warm_bench(
-                cluster,
-                forms,
-                run_id,
-                warmup_factor=len(forms) / len(comparisons),  # both forms of a scenario take as long as two scenarios
-                candidate=cluster.spec != comparisons[0].sides["A"].cluster,
-            )
+            bench = self.setup.warm_bench(cluster, forms, run_id, factor, candidate=candidate)
             rtt = bench.round_trips(forms)
         for series in (compared.series[side] for compared in comparisons for side in sides):
             series.rtt_ms = {**series.rtt_ms, **rtt}

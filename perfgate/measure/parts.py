@@ -51,10 +51,8 @@ GROWS_BY = 0.25
 
 @dataclass
 class Compared:
-    """The two arms of a scenario that are compared, with the series of each.
-
-    `per_part`: rounds of each side in a burst or a block; `parts`: how many of these make a unit of the statistics.
-    """
+    """The two arms of a scenario that are compared, with the series of each. `per_part`: rounds of each side in a burst
+    or a block; `parts`: how many of these make a unit of the statistics."""
 
     sides: Mapping[str, Scenario]
     method: str
@@ -140,11 +138,8 @@ class Compared:
         return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
 
     def grow(self, freed: int) -> None:
-        """Plan this many more units, which others left time for, once the plan is carried out and if they are many.
-
-        That others left says nothing of this scenario, so that the chance of an error stays what it is
-        (:mod:`perfgate.judge.sequential`).
-        """
+        """Plan this many more units, which others left time for, if they are many and the plan is carried out: that
+        others left says nothing of this scenario, so the chance of an error stays."""
         if self.units >= self.planned and freed >= GROWS_BY * self.planned:
             self.former.append(self.planned)
             self.planned += freed
@@ -155,17 +150,11 @@ class Compared:
         return any(r.broken or r.accounting.failed_total for rounds in self.rounds.values() for r in rounds)
 
     def done(self, fewest: int) -> bool:
-        """Whether its plan is carried out, or can no longer decide anything.
-
-        A flawed part keeps it from being green, but a loss can still be shown: `fewest` others are measured.
-        """
+        """Whether its plan is carried out, or can decide nothing more: flawed, `fewest` other units show no loss."""
         return self.units >= self.planned or self.failed or (self.unsound and self.units > fewest)
 
     def lengthen(self, window_s: float, most_parts: int) -> None:
-        """Measure turns and rounds for at least `window_s`, and at most `most_parts` a unit, from now on.
-
-        Earlier rounds are not counted.
-        """
+        """Measure rounds for at least `window_s`, and at most `most_parts` a unit, and begin to count anew."""
         self.window_s, self.parts = window_s, min(self.parts, most_parts)
         for series in self.series.values():
             series.discarded += series.rounds
@@ -262,10 +251,8 @@ def _burst(
 def _block(
     comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
-    """Measure a block of whole rounds: a round that the generator made flawed is measured again before the next begins.
-
-    To give up the block for it would waste most blocks of a machine on which one round in four is sent late.
-    """
+    """Measure a block of whole rounds: one that the generator made flawed is measured again before the next begins,
+    since on some machines one in four is sent late."""
     number, ends = comparison.parts_done + 1, time.monotonic() + left
 
     def again(side: str, finished: Finished, seconds: float) -> bool:
@@ -281,16 +268,10 @@ def _block(
     for side in order:
         seen[side] += 1
         switch.to(side)
-        doing = f"block {number}, side {side},"
+        arm, doing, least_s = comparison.series[side].arm, f"block {number}, side {side},", comparison.window_s
         with of_side(side if benches["A"] is not benches["B"] else ""):
             finished = measured_round(
-                benches[side],
-                comparison.series[side].arm,
-                seen[side],
-                lambda: ends - time.monotonic(),
-                doing,
-                partial(again, side),
-                comparison.window_s,
+                benches[side], arm, seen[side], lambda: ends - time.monotonic(), doing, partial(again, side), least_s
             )
         measured.append((side, finished))
     return measured
@@ -309,11 +290,8 @@ def too_short(budget_s: float, pair_s: float, needed: int) -> str:
 
 @contextmanager
 def unhealthy_ends(comparisons: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
-    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
-
-    Where the brokers are `dedicated` and one side is to blame (the error's, or that of `blamed`), it is a result of
-    that side.
-    """
+    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why. Of `dedicated`
+    brokers it is a result of the one side to blame (the error's, or that of `blamed`)."""
     try:
         yield
     except TargetError as error:

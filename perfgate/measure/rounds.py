@@ -1,7 +1,5 @@
-"""Schedule of the gate: interleaved rounds of a block's scenarios, in random order, on the same warm brokers.
-
-Drift of the machine then hits all scenarios alike, and a relation can be judged on the ratios within each round.
-"""
+"""Schedule of the gate: interleaved rounds of a block's scenarios, in random order, on the same warm brokers. Drift
+hits all alike, and relations are judged on the ratios within each round."""
 
 from __future__ import annotations
 
@@ -47,10 +45,8 @@ class Rounds:
         canary: Sequence[CanaryReading] = (),
         again: bool = False,
     ) -> None:
-        """`stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
-
-        `again`: this is the confirmation run, in which all rounds are measured also where fewer would do.
-        """
+        """`stop` ends the measurement early, or makes it go on; not of the confirmation run (`again`), which has all
+        rounds. `canary`: the readings before the cluster started."""
         self._stop, self._again, self._fewer = stop, again, setup.fewer
         self._bench = setup.bench(cluster, run_id)
         self.warm_up: Mapping[str, object] = {}
@@ -66,11 +62,8 @@ class Rounds:
         """Scenarios that need no more rounds, each with the reason."""
 
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
-        """The measurement of every scenario; a failure is a reason in its rounds, never an exception.
-
-        Nothing is measured once the target is unhealthy. Rounds of brokers that were still warming up are followed by
-        others, within bounds, and are not judged.
-        """
+        """The measurement of every scenario; a failure is a reason in its rounds, never an exception. Rounds of brokers
+        that were still warming up are followed by others, within bounds, and are not judged."""
         self._series = {
             scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._fewer(scenario)) if arm]
             for scenario in scenarios
@@ -104,10 +97,8 @@ class Rounds:
         """The end of a broker, or of a proxy before it, if any has ended: requests failed for that."""
         try:
             self._cluster.check()
-        except BrokersFailedError as ended:
-            return ended
         except TargetError as ended:
-            return ended if isinstance(error, BrokersFailedError) else error
+            return ended if any(isinstance(each, BrokersFailedError) for each in (ended, error)) else error
         return error
 
     def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:
@@ -153,10 +144,8 @@ class Rounds:
             yield self._random.sample(list(scenarios), len(scenarios))
 
     def _part(self, scenario: Scenario) -> None:
-        """Measure a round of every arm of the scenario, unless nothing can come of it.
-
-        One host fewer comes first in every other round, so that brokers that still get faster favour neither.
-        """
+        """Measure a round of every arm of the scenario, unless nothing can come of it. One host fewer comes first in
+        every other round: brokers that still get faster favour neither."""
         index, rounds, every = self._index, self._tier.rounds, self._series[scenario.name]
         earlier = every[0].rounds
         if nothing_left(earlier, rounds) or self._stop.hopeless(scenario, [r for r in earlier if not r.invalid]):
@@ -186,10 +175,8 @@ class Rounds:
         return True
 
     def _add_round(self, series: Series, left_s: float | None, doing: str) -> None:
-        """Add a round of an arm; one that the generator alone made flawed is measured again.
-
-        As often as :func:`repeats` says, and as often again where only some metrics were concerned.
-        """
+        """Add a round of an arm, again while the generator alone made it flawed, :func:`repeats` times, and as often
+        again where only some metrics were concerned."""
         hosts, most = series.arm.hosts, repeats(self._tier)
         if hosts:
             doing += f" on {hosts} load host{'s' if hosts > 1 else ''}:"

@@ -51,10 +51,8 @@ class Setup(Means):
         return work or scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """The cluster of this spec, started unless it is alive. Raises TargetError.
-
-        Raises ConfigurationError where the first cannot be started and its brokers did not fail: no other could.
-        """
+        """The cluster of this spec, started unless it is alive. Raises TargetError, or ConfigurationError where the
+        first does not start and its brokers did not fail: no other could."""
         try:
             with self.ledger.during("start"):
                 cluster = self.target.cluster(spec)
@@ -68,10 +66,8 @@ class Setup(Means):
     def begun(
         self, cluster: Cluster, scenarios: Sequence[Scenario], *, again: bool = False, candidate: bool = False
     ) -> dict[str, object]:
-        """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to.
-
-        The first cluster stands for the run as a whole, unless it is a `candidate`.
-        """
+        """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to. The
+        first that is no `candidate` stands for the run."""
         known, names = cluster.facts(), sorted({scenario.name for scenario in scenarios})
         if not candidate and not self._whole:
             self._whole = True
@@ -82,7 +78,6 @@ class Setup(Means):
         return facts
 
     def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
-        """This cluster, ready to be loaded; its warm-up is the tier's times this factor."""
         return Bench(self, cluster, run_id, warmup_factor=warmup_factor)
 
     def warm_bench(
@@ -90,13 +85,13 @@ class Setup(Means):
         cluster: Cluster,
         scenarios: Sequence[Scenario],
         run_id: str,
-        warmup_factor: float = 1.0,
+        factor: float = 1.0,
         *,
         candidate: bool = False,
     ) -> Bench:
-        """The same, warmed up with these scenarios and noted (see `begun`). Raises TargetError."""
+        """A noted cluster (see `begun`), warmed up for `factor` times the tier's time. Raises TargetError."""
         facts = self.begun(cluster, scenarios, candidate=candidate)
-        bench = self.bench(cluster, run_id, warmup_factor)
+        bench = self.bench(cluster, run_id, factor)
         facts["warm_up"] = bench.warm_up(scenarios)
         return bench
 

@@ -33,22 +33,17 @@ def burst(
     left: float | None,
     along: Callable[[Observer], Observer],
 ) -> dict[str, Finished]:
-    """One burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round.
-
-    `benches`: where each side is loaded; `along` adds what else happens at a turn's edges. Raises TargetError when a
-    target is unhealthy.
-    """
+    """One burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round. `along` adds
+    what else happens at a turn's edges. Raises TargetError."""
     bench, turns = benches["A"], order.replace(" ", "")
     progress = bench.watch.progress(f"burst {index} {sides['A'].name}", left)
     progress("creating its topics", None)
-    loads: dict[Bench, dict[str, Scenario]] = {loaded: {} for loaded in benches.values()}
-    for side, scenario in sides.items():
-        loads[benches[side]][side] = scenario
+    loads = {loaded: {side: sides[side] for side in sides if benches[side] is loaded} for loaded in benches.values()}
     samplers = {loaded: loaded.new_sampler() for loaded in loads}
-    observers = dict[Bench, Observer]()
-    for loaded, own in loads.items():
-        first = next(iter(own.values()))
-        observers[loaded] = loaded.watch.observer(first, samplers[loaded], progress, measured=True, sides=own)
+    observers = {
+        loaded: loaded.watch.observer(next(iter(own.values())), samplers[loaded], progress, measured=True, sides=own)
+        for loaded, own in loads.items()
+    }
     observer = in_turn({side: observers[loaded] for side, loaded in benches.items()}, turns)
 
     def on_each(ask: Callable[[str], Answer]) -> dict[str, Answer]:
@@ -96,11 +91,8 @@ def burst(
 
 
 def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
-    """The observer of all turns, of each side's own: the edges of a turn are seen by that of its side alone.
-
-    Reading a cluster's counters takes 45 ms (median; at most 320; 2 cores that brokers use up), and read 105 ms late
-    they were 6 % too low (acks-all): read at each edge, the second side's would be too low by some 3 %.
-    """
+    """The observer of all turns, each seen by that of its own side alone: to read a cluster's counters takes 45 ms
+    (median; at most 320; 2 busy cores), by which the second side's would be some 3 % too low (acks-all)."""
     each, edges = list(dict.fromkeys(observers.values())), itertools.count()
 
     def edge(at: float) -> None:
@@ -188,22 +180,15 @@ OF_LEDGERS = ("ensemble",)
 
 
 def differ_in_policies(form_a: Scenario, form_b: Scenario) -> bool:
-    """Whether two forms of a scenario state other policies of Pulsar that take effect on topics which are open.
-
-    A namespace has one set of policies, and a burst makes both sides' topics in it before its first turn: all turns
-    would be under those of the side that was made last.
-    """
+    """Whether two forms of a scenario state other policies of Pulsar that take effect on open topics: a namespace has
+    one set, and a burst makes both sides' topics in it before its first turn."""
     a, b = ({pair for pair in form.topic.config if pair[0] not in OF_LEDGERS} for form in (form_a, form_b))
     return form_a.cluster.system == "pulsar" and a != b
 
 
 def live_values(change: Change, cluster: Cluster) -> Settings | None:
-    """The settings that the change gives to brokers, if the brokers say that all of them change while they run; else
-    None.
-
-    One that the cluster itself was started with stays as it is: restoring it would not bring the brokers' own value
-    back.
-    """
+    """The broker settings of the change, if all of them change while brokers run; else None. One that the cluster was
+    started with does not: restoring it would not bring the brokers' own value back."""
     values = change.settings("broker")
     names = [name for name, _ in values]
     if not values or change.restarts_brokers or set(names) & set(dict(cluster.spec.config)):
@@ -212,10 +197,8 @@ def live_values(change: Change, cluster: Cluster) -> Settings | None:
 
 
 class Switch:
-    """Brings the brokers to side A (as they were) or B (with the change), in turn; does nothing until it is rehearsed.
-
-    `sides`: those that the brokers serve now, as they are set. `turn`: the side that is loaded, or both.
-    """
+    """Brings the brokers to side A (as they were) or B (with the change), once it is rehearsed. `sides`: those that
+    they serve now, as they are set; `turn`: the side that is loaded, or both."""
 
     def __init__(self, sides: str = SIDES) -> None:
         self.sides = self.turn = sides
@@ -227,10 +210,7 @@ class Switch:
         """Most seconds until the last broker said that the change takes effect."""
 
     def rehearse(self, settings: LiveSettings, values: Settings, times: int = REHEARSALS) -> None:
-        """Apply and revert the settings, to see how long that takes.
-
-        Raises ConfigurationError for a value that brokers refuse.
-        """
+        """Apply and revert the settings, to time it. Raises ConfigurationError for a value that brokers refuse."""
         self._settings, self._values = settings, values
         if not times:
             self.sides = self.turn = "A"  # as they were
@@ -291,10 +271,8 @@ class Switch:
         return replace(observer, edge=edge)
 
     def in_time(self, finished: Finished, gap_s: float) -> Finished:
-        """A burst's round, to be repeated where a change was not done when the next window opened.
-
-        It may have begun late: this run's own thread had to get a processor first.
-        """
+        """A burst's round, to be repeated where a change was not done when the next window opened; it may have begun
+        late, as this run's thread had to get a processor."""
         if self._last_s > gap_s:
             took = f"the brokers took {self._last_s:.2f} s to take the change"
             reason = f"{took}, more than the {gap_s:.2f} s between turns"
