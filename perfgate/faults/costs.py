@@ -69,11 +69,9 @@ def group_session_s(scenario: FaultScenario) -> float:
 
 
 def shared_out(scenario: FaultScenario, changes: int, away_s: float = 0.0) -> Expectation:
-    """Expected time for which a partition lies idle while its group's members change that often, in turn.
-
-    Each member hears of a change with its next heartbeat; partitions are given up with one, and taken with the next.
-    `away_s`: time for which a static member, whose partitions wait for it, is away.
-    """
+    """Expected time for which a partition lies idle while its group's members change that often, in turn: each hears of
+    it with a heartbeat, gives partitions up with one, and takes them with the next. `away_s`: of a static member, whose
+    partitions wait."""
     config, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
     if config.get("group.protocol") == "consumer":
         named = broker.get("group.consumer.heartbeat.interval.ms", MEMBERS_HEARTBEAT_MS)
@@ -103,9 +101,7 @@ def rebalances(figures: Figures) -> str:
 
 
 def still(case: Case) -> Expectation:
-    """Expected outage by a broker that answers nothing while its connections stay open.
-
-    A request under way waits until the broker answers again, or it times out; by then another broker leads.
-    """
+    """Expected outage by a broker that answers nothing while its connections stay open: a request under way waits until
+    it answers again, or times out once another leads."""
     why = f"{case.fenced}; a request on an open connection waits up to the {case.hold:g} s"
     return Expectation(min(case.first, case.hold), max(case.hold, case.last) + FIND_S, why)

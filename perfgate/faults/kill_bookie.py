@@ -1,8 +1,5 @@
-"""kill-bookie: a bookie that holds the first partition crashes (SIGKILL) and comes back; service is to go on.
-
-It does where entries need not all be on it: with a spare bookie that takes its place, or where the change of an
-ensemble is delayed (bookkeeper_delayEnsembleChange) and as many as the ack quorum are left.
-"""
+"""kill-bookie: a bookie of the first partition crashes (SIGKILL) and comes back; service goes on with a spare bookie,
+or if the change of an ensemble is delayed (bookkeeper_delayEnsembleChange) and the ack quorum is left."""
 
 from perfgate.faults.costs import moved
 from perfgate.model.faults import FaultKind, Scene

@@ -4,8 +4,7 @@ from perfgate.faults.costs import crash
 from perfgate.model.faults import Case, Expectation, FaultKind
 
 TAKEN_OVER_S = 5.0
-"""Time in which others take its partitions over, once its session has ended. Measured: 3 to 5 s (4.0.8, 4.2.4) on 2
-cores."""
+"""Time in which others take its partitions over, once its session has ended. Measured: 3 to 5 s (2 cores)."""
 FOUND_S = 5.0
 """Time from a client's look at the partition's new broker until its first message is acknowledged there."""
 FIRST_WAIT_S, LONGEST_WAIT_S, LESS_AT_RANDOM = 0.1, 60.0, 0.09
@@ -14,10 +13,7 @@ to a share less at random (pulsar-client-cpp, lib/Backoff.cc; the Java client's 
 
 
 def next_look_s(served_s: float) -> float:
-    """Latest time at which a client looks again, where its partition is served again after `served_s`.
-
-    Both in s since it lost its broker.
-    """
+    """Latest time at which a client looks again where its partition is served after `served_s`, in s since its loss."""
     looked, wait = 0.0, FIRST_WAIT_S
     while (1 - LESS_AT_RANDOM) * (looked + wait) < served_s:
         looked, wait = looked + wait, min(2 * wait, LONGEST_WAIT_S)

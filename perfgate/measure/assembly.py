@@ -39,10 +39,7 @@ class Finished:
 
 
 def break_off(scenarios: Iterable[Iterable[Series]], reason: str, **why: bool) -> None:
-    """Add a round that holds the reason to these series of each scenario; only the first scenario's holds all of it.
-
-    `why`: see :func:`unmeasured`.
-    """
+    """Add a round with the reason, whole for the first scenario; `why`: of :func:`unmeasured`."""
     for number, every in enumerate(scenarios):
         words = reason if not number else reason.partition("\n")[0]
         for series in every:
@@ -50,10 +47,7 @@ def break_off(scenarios: Iterable[Iterable[Series]], reason: str, **why: bool) -
 
 
 def break_off_by(error: TargetError, scenarios: Iterable[Iterable[Series]], *, dedicated: bool) -> None:
-    """Let a target that is no longer healthy, or a limit of the run, end these series of each scenario.
-
-    `dedicated`: its brokers serve only these series, so that their failure is a result.
-    """
+    """Let an unhealthy target, or a limit of the run, end these series; `dedicated`: its brokers serve nothing else."""
     words = str(error) if isinstance(error, InterferedError) else f"target unhealthy: {error}"
     break_off(
         scenarios,
@@ -71,7 +65,6 @@ def blame(error: TargetError, *, dedicated: bool) -> dict[str, bool]:
 def measurement_of(
     driver: Driver, series: Series, *, log_tail: str = "", canary: Sequence[CanaryReading] = ()
 ) -> Measurement:
-    """Measurement of a series by `driver`, as it is judged."""
     scenario = series.arm.scenario
     return Measurement(
         scenario=scenario,
@@ -88,11 +81,8 @@ def measurement_of(
 def unmeasured(
     index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False, unhealthy: bool = False
 ) -> Round:
-    """A round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
-
-    `perhaps_late`: a busy machine may be to blame as well. `unhealthy`: it is the last because the target was no
-    longer healthy.
-    """
+    """A round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame, `perhaps_late`:
+    or a busy machine. `unhealthy`: it is the last because the target was no longer healthy."""
     return Round(
         index=index,
         window_s=0.0,
@@ -133,11 +123,8 @@ def round_of(
     topics: tuple[TopicFigures, ...] = (),
     beside: tuple[PartFigures, ...] = (),
 ) -> Round:
-    """The round of this load; `broker_metrics` were read over the same window.
-
-    `leaders`: the broker that leads each partition. `topics`: topics that differ. `beside`: other loads. `own_brokers`:
-    no other client uses them, so what they failed to do is a result.
-    """
+    """The round of this load. `own_brokers`: no other client uses them, so what they failed to do is a result.
+    `leaders`: of each partition. `topics`: those that differ. `beside`: other loads."""
     sent, received = result.sent, result.received
     metrics = {**load_metrics(result), **broker_metrics}
     if done := done_in_window(result):
@@ -204,10 +191,7 @@ def timed_out_share(load: Load, sent: Sent | None) -> dict[str, float]:
 
 
 def hottest(scenario: Scenario, sent: Sent | None) -> dict[str, float]:
-    """Share and p99 of the partition that most records went to, where keys choose it.
-
-    The p99 is left out of more partitions than are timed apart.
-    """
+    """Share of the partition that most records went to, where keys choose it, and its p99 where that is known."""
     if scenario.keys.kind == "none" or sent is None or not any(sent.acked_by_partition):
         return {}
     most = max(sent.acked_by_partition)
@@ -230,7 +214,6 @@ def reading_of(result: LoadResult) -> Reading | None:
 
 
 def load_metrics(result: LoadResult) -> dict[str, float]:
-    """Rates and latencies of a load, by the names of their metrics."""
     sent, received, seconds = result.sent, result.received, result.window_s
     metrics = {"records_per_s": done_in_window(result) / seconds}
     if sent:

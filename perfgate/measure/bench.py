@@ -370,7 +370,8 @@ class Bench:
 
 
 def _warming(scenario: Scenario, *, own: bool) -> Scenario:
-    """The scenario as brokers are warmed up with it; a backlog is that of its rounds."""
+    """The scenario as brokers are warmed up with it: the suite's `own` harder, for at a paced rate they compile for
+    minutes; a backlog is that of its rounds."""
     topic = scenario.topic
     few = replace(topic, count=min(topic.count, WARM_TOPICS)) if scenario.load.sends else topic
     return replace(scenario, load=scenario.load.warm_up(own=own), topic=few)

@@ -18,8 +18,7 @@ from perfgate.model.metrics import PART, PER_PART_METRICS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """A load beside a scenario's: its name there, itself as a scenario, its topics with their end offsets before,
-    and whether a quota holds it back."""
+    """A load beside a scenario's: its topics with their end offsets before; `limited`: a quota holds it back."""
 
     name: str
     scenario: Scenario
@@ -54,10 +53,8 @@ def client_ids(scenario: Scenario, begins: str) -> dict[str, int]:
 def ended(
     load: Beside, result: LoadResult, accounting: Accounting, own: Sequence[Flaw]
 ) -> tuple[PartFigures, dict[str, float], tuple[Flaw, ...]]:
-    """Figures of a load that has ended, its metrics as the round has them, and its `own` flaws as those of the round.
-
-    The scenario's own load met brokers that had less to do. A flaw of single metrics concerns this load's alone.
-    """
+    """Figures of a load that has ended, its metrics as the round has them, and its `own` flaws as those of the round:
+    brokers had less to do. One of single metrics concerns this load's alone."""
     figures = PartFigures(
         name=load.name,
         accounting=accounting,
@@ -80,10 +77,8 @@ def ended(
 
 
 def _of_load(part: Part, name: str, *, whole: bool) -> Part:
-    """The part of a load's flaw, on the load's own metrics and on brokers' costs, which are of all loads' records.
-
-    It explains nothing of the scenario's own metrics, also where the flaw is of the `whole` load.
-    """
+    """The part of a load's flaw, on its own metrics and brokers' costs, which are of all loads' records: never the
+    scenario's."""
     own = [metric if metric.startswith("broker_") else f"{PART}{name}.{metric}" for metric in part.metrics]
     if whole and not own:
         own = [f"{PART}{name}", *(metric for metric in COUNTED if metric.startswith("broker_"))]

@@ -27,8 +27,8 @@ COUNTED = (
 """Metrics that are worse by the share of the load that was not made, or not counted: rates, and costs of a record."""
 NO_DELAY: Mapping[str, float] = MappingProxyType({})
 ECHO = 2.0
-"""Records that a generator sends late come together: brokers that take twice the rate work them off within that delay
-once more. So latencies may be longer by twice the delay with unchanged brokers."""
+"""Records that are sent late come together: brokers that take twice the rate work them off within that delay once more,
+so that latencies are longer by twice the delay."""
 
 
 Explained = tuple[Part, ...]
@@ -50,10 +50,8 @@ def of_generator(text: str, explains: Explained = EVERYTHING, *, kind: str, metr
 
 
 def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool = False, kind: str = "flaw") -> Flaw:
-    """A flaw that lies with the brokers, and so explains nothing of their loss.
-
-    Unless it is not known to be `theirs`. `lost`: what they had promised to keep, a result wherever they run.
-    """
+    """A flaw that lies with the brokers, and so explains nothing of their loss, unless it may not be `theirs`. `lost`:
+    what they had promised to keep, a result wherever they run."""
     if not theirs:
         return Flaw(text, kind=kind)
     return Flaw(text, kind=kind, whose="brokers", late=late, broken=lost, explains=NOTHING)
@@ -62,8 +60,8 @@ def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool
 def of_parts(flaw: Flaw, latencies: Sequence[str], wholly: tuple[str, ...] = (), *, by: str = "p999") -> Flaw:
     """The flaw, where it concerns latencies, extended to these `latencies` of a part of the records.
 
-    Of a part that has a tenth of the records or more its p99 is delayed by no more than the p99.9 of all, of any other
-    by no more than the longest: `by` which of these. `wholly`: metrics that it explains all of then.
+    The p99 of a part with a tenth of the records or more is delayed by no more than the p99.9 of all, of any other by
+    the longest: `by` which. `wholly`: metrics that it explains all of then.
     """
     metrics = (*flaw.metrics, *latencies, *wholly) if "latency_ms" in flaw.metrics else flaw.metrics
     offsets = {name: part.offset for part in flaw.explains for name in part.metrics}
@@ -87,20 +85,15 @@ def lost_of(window_s: float, lost_s: float) -> float:
 
 
 def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explained:
-    """The loss that a load explains that lacked `lost_s` of its window; no pause was longer than `longest_s`.
-
-    That is everything where it lacked all of it.
-    """
+    """The loss that a load explains that lacked `lost_s` of its window, in pauses of `longest_s` at most."""
     if not lost_s < window_s:
         return EVERYTHING
     return share(lost_of(window_s, lost_s), dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * ECHO * longest_s))
 
 
 def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, float]:
-    """Time in ms by which each latency may be longer because its records were sent late.
-
-    A percentile of a sum is at most the sum of both parts' percentiles halfway to 100 from there.
-    """
+    """Time in ms by which each latency may be longer because its records were sent late: a percentile of a sum is at
+    most the sum of both parts' percentiles halfway to 100 from there."""
     delays = merged([sent.schedule_delay])
     late_us = {name: delays.get_value_at_percentile((100 + q) / 2) for name, q in LATENCY_QUANTILES.items()}
     late_us |= {"max": delays.get_max_value(), "avg": delays.get_mean_value()}
@@ -110,8 +103,8 @@ def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, flo
 RATE_REACHED = 0.995
 """A load that offered this share of its rate was not limited by the generator."""
 CLEARLY_LESS = 0.7
-"""Brokers that took less than this share of what was offered would not have taken all of it either. What starved
-generators send last, in bursts, is under way when the window closes: at most an eighth of it (3 s)."""
+"""Brokers that took a smaller share of what was offered would not have taken all of it either. What starved generators
+send last is under way when the window closes: at most an eighth of it (3 s)."""
 PUSHED_BACK = 0.01
 """Least share of the window in which a capped load's buffer pushes back where the brokers were the limit."""
 EDGE_S = 0.1
@@ -122,18 +115,16 @@ SCHEDULE_DELAY_LIMIT_MS = 10.0
 SCHEDULE_DELAY_FLOOR_MS = 1.0
 SCHEDULE_DELAY_SHARE = 0.05
 WAKE_FACTOR, WAKE_SHARE = 2.0, 0.25
-"""The latency of a load that was sent later than SCHEDULE_DELAY_SHARE of it (p99 of both) is not that of the brokers.
-Below the floor it always is. The floor is twice the delay (p99) with which the machine woke another thread in the same
-window, because the brokers occupy the processors, but at most a quarter of the latency: one that consists of waiting
-for a processor says nothing of brokers. Above the limit none is valid."""
+"""The latency of a load that was sent later than SCHEDULE_DELAY_SHARE of it (p99 of both) is not the brokers'. Below
+the floor it always is: twice the delay (p99) with which this machine woke another thread meanwhile, but at most a
+quarter of the latency, which would consist of waiting for a processor. Above the limit none is valid."""
 PROCESSORS_FULL = 0.9
 """Share of a machine's processors that is all of them."""
 THREAD_LIMIT_CORES = 0.95
 BROKERS_IDLE_CORES = 0.5
 """A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
 STALLED, STALLED_S = 0.05, 0.5
-"""Share of the window for which generators may have stood still, but at least this time: one pause of a busy machine.
-What brokers seem slower by beyond that is the generators'."""
+"""Share of the window for which generators may have stood still, but at least one pause of a busy machine."""
 NEVER_PUSHED_BACK = "although its buffer never pushed back"
 
 
@@ -146,11 +137,8 @@ def schedule_delay_p99_ms(sent: Sent) -> float | None:
 
 
 def processors_used_up(room: float | None) -> bool:
-    """Whether brokers and generators used up the machine that they share; `room`: of `validity.processors_left`.
-
-    A capped rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need
-    more for each record take fewer, and those that wait for something else leave processors free.
-    """
+    """Whether brokers and generators used up the machine that they share (`room`: of `validity.processors_left`). A
+    capped rate is then the brokers': those that need more for a record take fewer."""
     return room is not None and room <= 1 / PROCESSORS_FULL
 
 

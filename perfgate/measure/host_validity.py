@@ -35,11 +35,11 @@ CLOCK_SHARE = 0.1
 CPU_LIMIT = 0.95
 """Share of all processors. The rest is a twentieth of one window: records wait for a processor, not for brokers."""
 QUOTA_LIMIT = 0.1
-"""Share of the periods (0.1 s each by default) of a container's CPU quota in which it may have stopped generators for
-the rest of the period: buffers fill in each such pause, too short to count as "stood still"."""
+"""Share of the periods of a container's CPU quota (0.1 s each by default) in which it may have stopped generators:
+buffers fill in each such pause, too short to count as "stood still"."""
 NETWORK_LIMIT = 0.9
-"""Share of an interface's speed. Its counters hold at most 98 % of what is on the wire (1,514 of 1,538 bytes), and an
-average over the window of nine tenths is the whole link for a good part of it."""
+"""Share of an interface's speed: an average of nine tenths is the whole link for a good part of the window. Its
+counters hold at most 98 % of what is on the wire (1,514 of 1,538 bytes)."""
 SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 """Share of the TCP segments. A connection that loses one of a hundred has some twelve segments under way (Mathis et al.
 1997: 1.22 / sqrt(loss)), whatever the brokers could take. Fewer than a hundred may be one burst."""
@@ -49,11 +49,9 @@ Linux's least time-out (TCP_RTO_MIN), which doubles each time, BACKED_OFF times 
 share p the share min(1, 3 / w) is found by a time-out, w = sqrt(8 / 3bp) segments under way, b of them acknowledged at
 once (Padhye et al. 1998): the others are found by three duplicate acknowledgements."""
 QUOTA_PERIOD_S, IN_A_ROW = 0.1, 5
-"""By default. Periods that hold clients back follow one another 1 / (1 - share) times on average, and at most a few
-times as often."""
+"""Periods that hold clients back follow one another 1 / (1 - share) times on average, at most a few times as often."""
 DELAY_FACTOR = 2.0
-"""One host's schedule delay may be this many times the limit of all: its p99 is of fewer records, and of several hosts
-the latest counts."""
+"""One host's schedule delay may be this many times the limit of all: its p99 is of fewer records."""
 
 
 def host_flaws(
@@ -82,19 +80,13 @@ def host_flaws(
 
 
 def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
-    """Doubts about the load hosts of a round with a fault: their start and their clocks.
-
-    An outage is longer by no more than a host was out of step.
-    """
+    """Doubts about hosts of a round with a fault: an outage is longer by no more than a host was out of step."""
     reasons = [(reason, off_s) for host in hosts for reason, off_s in _out_of_step(host)]
     return [doubt for reason, off_s in reasons for doubt in but_outages("clocks", "machine", reason, off_s)]
 
 
 def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
-    """Phases of a round with a fault whose latencies the clocks make meaningless, with the reason.
-
-    All its times are measured on the schedule of the run's clock: each is wrong by the error of a host's clock.
-    """
+    """Doubts about phases of a round with a fault whose latencies the error of a host's clock makes meaningless."""
     off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
     kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
     text = f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
@@ -141,7 +133,6 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
 
 
 def _at_its_limit(host: HostReport, machine: MachineUse | None, busiest_broker_cores: float | None) -> list[str]:
-    """Reasons why the host was at its limit."""
     reasons = []
     idle = busiest_broker_cores is not None and busiest_broker_cores < BROKERS_IDLE_CORES
     if idle and host.busiest_thread_cores >= THREAD_LIMIT_CORES:
@@ -165,10 +156,7 @@ def _at_its_limit(host: HostReport, machine: MachineUse | None, busiest_broker_c
 
 
 def held_back_by_quota(window_s: float, part: float) -> Explained:
-    """The loss that a CPU quota explains that held clients back in this `part` of its periods.
-
-    In the others they had the processors that they asked for, and no pause was longer than some periods in a row.
-    """
+    """The loss that a CPU quota explains that held clients back in this `part` of its periods, few in a row."""
     if part >= 1:
         return EVERYTHING
     lost_s = part * window_s

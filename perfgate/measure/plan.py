@@ -135,8 +135,8 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
 
 def one_host_fewer(scenario: Scenario, hosts: int) -> Arm | None:
-    """The scenario without the processes of the last host that makes the load; None where :func:`nothing_to_confirm`.
-    Consumers that read along in several groups stay: a group without one of them is another one."""
+    """The scenario without the processes of the last host that makes the load; None: :func:`nothing_to_confirm` says
+    why. Consumers that read along in several groups stay: a group without one of them is another one."""
     if nothing_to_confirm(scenario, hosts):
         return None
     last = min(hosts, _making(scenario)) - 1

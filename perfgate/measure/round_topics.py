@@ -55,10 +55,8 @@ class RoundTopics:
     def fresh(
         self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None, *, keep: bool = False
     ) -> Iterator[str]:
-        """Topics for the length of a round; with `keep` they stay when all went well. Raises TopicRefusedError.
-
-        On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
-        """
+        """Topics for the length of a round; with `keep` they stay when all went well. Raises TopicRefusedError. On an
+        unhealthy target, or at Ctrl-C, the cluster goes away as a whole."""
         topic, spec = self.next_name(scenario), scenario.topic
         self.keeper.create(topic, spec, progress)
         try:
@@ -85,15 +83,11 @@ class RoundTopics:
             self.keeper.delete(*self._backlogs.popitem()[1])
 
     def ends(self, topic: str, scenario: Scenario) -> Sequence[int]:
-        """Every partition's end offset now."""
         return self.keeper.end_offsets(topic, scenario.topic.partitions, scenario.topic.count)
 
     def ends_after(self, topic: str, scenario: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
-        """The topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
-
-        An end offset is what all replicas have (the high watermark); with acks=1 what only the leader has is
-        acknowledged too. A commit is answered before its markers are written.
-        """
+        """The topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S: they are
+        what all replicas have, with acks=1 the leader may have more, and markers follow the answer to a commit."""
         due = sum(before)
         if result.sent:
             due += result.sent.acked + sum(result.sent.markers_by_partition)
@@ -105,10 +99,7 @@ class RoundTopics:
             time.sleep(LOOK_AGAIN_S)
 
     def leaders(self, topic: str, result: LoadResult, count: int = 1) -> Sequence[int]:
-        """The broker that leads each partition now; empty where no figures of partitions are known, or no answer comes.
-
-        What was measured is sound without it.
-        """
+        """The broker that leads each partition now; empty where nothing is known by partition, or no answer comes."""
         if result.sent is None or not result.sent.latency_by_partition:
             return ()
         try:
@@ -118,11 +109,8 @@ class RoundTopics:
 
 
 def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_brokers: bool) -> Round:
-    """Ask for the scenario's topic; the round has no metrics, and is broken or invalid unless it was refused.
-
-    It must be refused with the error that the scenario names, and must not exist afterwards. On brokers of the suite's
-    own (`own_brokers`) anything else is a result: BROKEN.
-    """
+    """Ask for the scenario's topic, which must be refused with the error that it names, and not exist then. The round
+    has no metrics; on brokers of the suite's own (`own_brokers`) anything else is BROKEN."""
     topic = topics.next_name(scenario)
     try:
         topics.keeper.create(topic, scenario.topic)
@@ -139,10 +127,8 @@ def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_br
 
 
 def unwritten(topic: TopicSpec, accounting: Accounting) -> tuple[Flaw, ...]:
-    """The flaw of a round that left some of its several topics unwritten; none where each has a record.
-
-    Records that failed or have no outcome may be those: brokers are to blame then. Else the load offered none.
-    """
+    """The flaw of a round that left some of its several topics unwritten: of brokers where records failed or have no
+    outcome, else of a load that offered none."""
     acked = [records for records, _ in accounting.partitions]
     if topic.count == 1 or len(acked) != topic.in_all or not accounting.acked:
         return ()
@@ -174,15 +160,13 @@ def slowest(by_topic: Whole) -> dict[str, float]:
 
 
 def that_differ(by_topic: Whole, window_s: float) -> tuple[TopicFigures, ...]:
-    """Topics whose rate, or p99, differs from that of the others by more than chance.
+    """Topics whose rate, or p99, differs from that of the median topic by more than chance.
 
-    The rate by the topic's number of records, which were to be equally many; the p99 by how many of its records are
-    slower than the median topic's p99 (a quantile test: Conover, Practical Nonparametric Statistics, 3.2). Either is
-    held against what the median topic has. Records of a
-    batch share their fate, so that numbers scatter more than single records would: the variance is multiplied by
-    what the topics' own scatter says, as of a quasi-likelihood (McCullagh and Nelder, Generalized Linear Models, 4.5),
-    taken from its median, so that a topic which differs does not excuse itself. Of few topics that scatter is not well
-    known: the limit is that of a t variable, with Bonferroni's share of CHANCE.
+    The rate by the topic's number of records; the p99 by how many of them are slower than the median topic's (a
+    quantile test: Conover, Practical Nonparametric Statistics, 3.2). Records of a batch share their fate, and numbers
+    scatter more than single records would: the variance is multiplied by what the topics' own scatter says, as of a
+    quasi-likelihood (McCullagh and Nelder, Generalized Linear Models, 4.5), from its median, so that no topic excuses
+    itself. The limit is that of a t variable, with Bonferroni's share of CHANCE.
     """
     from scipy.special import stdtrit  # 0.2 s, which a scenario of one topic does not need
 

@@ -19,10 +19,8 @@ def measured_round(
     again: Callable[[Finished, float], bool],
     least_s: float = 0.0,
 ) -> Finished:
-    """Measure a round of the arm, and another for each that the generator alone made flawed while `again` says so.
-
-    `again` is given the round to be discarded and the seconds it took; `left`: the seconds that are left.
-    """
+    """Measure a round of the arm, again while the generator alone made it flawed and `again` says so, given the round
+    to be discarded and the seconds it took. `left`: the seconds that are left."""
     while True:
         began = time.monotonic()
         finished = bench.round(arm.scenario, index, left(), doing, least_s=least_s, hosts=arm.hosts)

@@ -30,10 +30,7 @@ Counts = npt.NDArray[np.float64]
 
 
 def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
-    """The round with the figures of the load's shape, and with the flaw of a phase that was not reached.
-
-    A driver that says nothing over time leaves it as it is.
-    """
+    """The round with the figures of the load's shape, if known, and the flaw of a phase that was not reached."""
     if load.shape is None or result.sent is None or result.sent.over_time is None:
         return r
     shape, over_time = load.shape, result.sent.over_time
@@ -61,11 +58,8 @@ def with_shape(r: Round, load: Load, result: LoadResult) -> Round:
 
 
 def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tuple[ShapeFigures, dict[str, float]]:
-    """Figures of the load second by second, and the metrics of its phases.
-
-    `late_s`: the time for which a generator did not know that its window had opened, and counted nothing: records
-    missing from that time are not owed.
-    """
+    """Figures of the load second by second, and the metrics of its phases. `late_s`: for so long a generator did not
+    know of its window; what is missing of that time is not owed."""
     due = _due(shape, len(over_time.sent) - 1)
     owed, unsent = (
         due - _by_tick(counts) - min(late_s * shape.points[0][1], max(0.0, due[-1] - sum(counts)))
@@ -93,10 +87,8 @@ def shape_figures(shape: Shape, over_time: OverTime, late_s: float = 0.0) -> tup
 
 
 def p99_back_s(figures: ShapeFigures, before_ms: float, since: float) -> float | None:
-    """Time in s from the end of the peak (`since`) until p99 was as before it; None if it never was.
-
-    It is the end of the first of BACK_FOR seconds in a row that are good, so 1 s at best.
-    """
+    """Time in s from the end of the peak (`since`) to the end of the first of BACK_FOR seconds in a row whose p99 is as
+    before it; None: there are none."""
     first = math.ceil(since)
     good = [
         offered < 1 if p99 is None else p99 <= BACK_TIMES * before_ms

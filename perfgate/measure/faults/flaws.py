@@ -42,10 +42,7 @@ def schedule_delay_s(written: Written) -> float:
 
 
 def lateness(written: Written) -> tuple[Rows, Times]:
-    """All sends, and the delay in s with which each was handed over, without the time in which a full buffer held it.
-
-    A buffer is full because brokers do not take what is in it.
-    """
+    """All sends, and the delay in s of each, without the time in which brokers did not take what filled its buffer."""
     producers = len(written.sends)
     late = []
     for number, rows in enumerate(written.sends):
@@ -55,10 +52,8 @@ def lateness(written: Written) -> tuple[Rows, Times]:
 
 
 def held_back(rows: Rows, due: Times) -> Times:
-    """Time in s for which a full buffer refused a producer's records between when each was due and its hand-over.
-
-    A row that begins with records of an earlier row hands these over again, because there had been no room for them.
-    """
+    """Time in s for which a full buffer refused a producer's records between when each was due and its hand-over. A row
+    that begins with records of an earlier one hands these over again."""
     if len(rows) < 2:
         return np.zeros(len(rows))
     again = rows["first"][1:] < np.maximum.accumulate(rows["first"] + rows["count"])[:-1]
@@ -75,10 +70,8 @@ def in_spite_of_late_s(written: Written, served: Mapping[int, Times]) -> float:
 
 
 def late_before(late_s: float) -> tuple[Doubt, ...]:
-    """Doubts about a generator that was late before the fault, so that no send can succeed "at once".
-
-    Less than AT_ONCE_S only widens the resolution of the outage.
-    """
+    """Doubts about a generator that was late before the fault: no send can succeed "at once". Less than AT_ONCE_S only
+    widens the outage's resolution."""
     if late_s <= AT_ONCE_S:
         return ()
     text = f"the generator was late before the fault already: p99 of the schedule delay is {late_s:.3f} s"
@@ -97,10 +90,7 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> list[Dou
 
 
 def brokers_served_too_little(written: Written) -> bool:
-    """Whether each partition was sent enough in time before the fault to show what is normal.
-
-    If so, the brokers are to blame that it was not served as often.
-    """
+    """Whether each partition was sent enough before the fault, so that brokers are to blame for what is missing."""
     sends, late = lateness(written)
     before = (sends["at"] >= written.begin) & (sends["at"] < written.fault) & (late <= NEGLIGIBLE_GAP_S)
     known = sends["partition"][before]
@@ -145,10 +135,8 @@ def stayed(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt
 
 
 def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """The doubt about a consumer group that never received records though it received later ones.
-
-    Its members commit only records that they received; brokers that cut a log back may pass records over.
-    """
+    """The doubt about a consumer group that never received records though it received later ones. Members commit only
+    what they received; brokers that cut a log back may pass records over."""
     missed, consumers = metrics.get(MISSED, 0.0), scenario.consumers
     if not missed or consumers is None or consumers.membership != "group" or not is_promised(scenario):
         return ()
@@ -157,10 +145,8 @@ def not_given(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Do
 
 
 def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]:
-    """Doubts about members that joined the group and received no record until the load ended.
-
-    There is a partition for each (``unfit_for_fault``); that the others read on hides it.
-    """
+    """Doubts about members that joined the group and never received a record, which the others' reading hides. There is
+    a partition for each (``unfit_for_fault``)."""
     consumers, receipts = scenario.consumers, first_group(written)
     if consumers is None:
         return ()
@@ -175,11 +161,8 @@ def never_served(scenario: FaultScenario, written: Written) -> tuple[Doubt, ...]
 
 
 def not_redelivered(scenario: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """Doubts about a fault by which records should be delivered again, and none was.
-
-    A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
-    give locked records back.
-    """
+    """Doubts about a fault by which records should be delivered again, and none was: by brokers where a slow member
+    kept some for longer than its lock."""
     if not scenario.fault.about.redelivers or metrics.get("redelivered_records"):
         return ()
     longest_s, lock_s = kept_s(written), record_lock_s(scenario)

@@ -20,9 +20,8 @@ PARTS, LEAST_S, FEWEST = 30, 10.0, 3
 def growth(values: Sequence[float]) -> float | None:
     """The last of positive values at equal distances over the first; None where that has no answer.
 
-    By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen): single bad
-    values do not bend it, and a line through the values themselves may begin below zero. Such a line does not see a
-    step in the last third: the last quarter over the first, by their medians, counts where that grew by more.
+    By a line through their logarithms with the median of all pairs' slopes (Theil and Sen), which no single value
+    bends; or, where that is more, the last quarter over the first by their medians: a line does not see a late step.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
@@ -65,10 +64,8 @@ def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
 
 
 def growth_of_cores(steps: OverTime) -> float | None:
-    """Growth of the cores of all brokers over a window; of a paced load that is their CPU per record.
-
-    `steps`: as a source reports them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
-    """
+    """Growth of the cores of all brokers over a window, which is their CPU per record of a paced load; `steps`: as a
+    source reports them that cannot be asked at any moment."""
     if not steps or min(map(len, steps.values())) < FEWEST:
         return None
     opens, closes = max(ends[0][0] for ends in steps.values()), min(ends[-1][0] for ends in steps.values())

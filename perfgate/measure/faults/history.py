@@ -30,11 +30,9 @@ FACTS = ("start", "rate", "partitions", "end", "groups", "system", "end_offsets"
 class Written:
     """The recording of a round. Times in s on the monotonic clock; `start`: when the first record was due.
 
-    `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh consumer.
-    `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
-    used at a moment, by its id, as long as it was there; `memory`: bytes that it held then. `groups` of consumers,
-    whose receipts follow one another. `accepts`: outcomes of the acceptances of a share group, by member.
-    `system`: whose clients' codes the outcomes have.
+    `sends` and `outcomes` of each producer; `receipts` of each consumer, group by group; `accepts` of each member of a
+    share group; `log` of the fresh consumer. `changes`: of the controllers' log, None where out of reach; `cpu`:
+    seconds used by each broker at a moment, `memory`: bytes. `system`: whose clients' codes the outcomes have.
     """
 
     start: float
@@ -97,10 +95,7 @@ class Record:
 
 
 def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
-    """The CPU seconds per second of all brokers together; None without two readings in that time.
-
-    A broker counts from the last reading of its counter, which begins anew when it is started again.
-    """
+    """CPU seconds per second of all brokers; None without two readings. One that was started again counts from 0."""
     times = [at for at, _ in cpu if begin <= at <= end]
     if len(times) < 2:
         return None
@@ -128,11 +123,8 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
 
 
 def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
-    """The final read's records by partition, in the order of the offsets.
-
-    Records that a reader received twice, because it had to connect again, are there once: a copy has an offset of its
-    own. Where an offset is not known (-1) the order is that of the read.
-    """
+    """The final read's records by partition, in the order of the offsets, or where these are unknown (-1) of the read.
+    What a reader received twice, as it had to connect again, is there once: a copy has another offset."""
     by_number = {number: log[log["partition"] == number] for number in range(partitions)}
     for number, rows in by_number.items():
         if (np.diff(rows["offset"]) <= 0).any() and rows["offset"].min() >= 0:
@@ -163,10 +155,8 @@ def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: 
 
 
 def positions(*tables: Rows) -> list[npt.NDArray[np.int64]]:
-    """One number for the partition and offset of each row of each table, equal where both are.
-
-    Within a partition they rise with the offset. An offset may be any int64: of Pulsar it holds ledger and entry.
-    """
+    """One number for the partition and offset of each row of each table, rising with the offset within a partition. An
+    offset may be any int64: of Pulsar it holds ledger and entry."""
     offsets, ranks = np.unique(np.concatenate([rows["offset"] for rows in tables]), return_inverse=True)
     places = np.concatenate([rows["partition"] for rows in tables]).astype(np.int64) * len(offsets) + ranks
     return np.split(places, np.cumsum([len(rows) for rows in tables])[:-1])

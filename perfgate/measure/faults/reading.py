@@ -23,11 +23,8 @@ DUE_S = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lag:
-    """Number of acknowledged records that the first group's consumers had not received, at `times`.
-
-    `usual`: twice the most before the fault, and what was lost. `caught_up`: when consumers that had stayed away were
-    first no further behind than that; None when they never were, or never stayed away.
-    """
+    """Number of acknowledged records that the first group had not received, at `times`; `usual`: twice the most before
+    the fault, and what was lost. `caught_up`: when consumers that stayed away were first no further behind, if ever."""
 
     times: Times
     behind: npt.NDArray[np.int64]
@@ -49,10 +46,7 @@ def received(written: Written) -> Outage | None:
 
 
 def others_gap_s(written: Written) -> dict[str, float]:
-    """The longest gap that any group but the first had in a partition since the fault, in s.
-
-    From `written.begin` to the end where it received nothing at all. Empty where there is one group.
-    """
+    """The longest gap of any group but the first in a partition since the fault, in s; empty without others."""
     each = len(written.receipts) // written.groups
     longest = []
     for group in range(1, written.groups if each else 0):
@@ -83,10 +77,7 @@ def lag_of(written: Written, records: Record, lost: int) -> Lag | None:
 
 
 def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
-    """Metrics of the first group's redelivered records, its lag, and how it caught up.
-
-    `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
-    """
+    """Metrics of the first group's redelivered records, its lag, and how it caught up, if it did."""
     rows = np.concatenate(first_group(written))
     (place,) = positions(rows)
     metrics = {"redelivered_records": float(len(rows) - len(np.unique(place))), **_missed(written, rows)}
@@ -106,10 +97,7 @@ def reading_metrics(written: Written, lag: Lag) -> dict[str, float]:
 
 
 def _missed(written: Written, rows: Rows) -> dict[str, float]:
-    """Number of acknowledged records that the group never received though it received later ones.
-
-    Empty where records go to any member, in no order.
-    """
+    """Number of acknowledged records that the group passed over; empty where records go to any member, in no order."""
     if written.system != "kafka" or any(map(len, written.accepts)):
         return {}
     last = np.full(written.partitions, -1, np.int64)
@@ -152,9 +140,8 @@ def unread_by_second(written: Written, lag: Lag | None) -> tuple[int, ...]:
 def accepting_metrics(written: Written) -> dict[str, float]:
     """Metrics of the records that a share group received and accepted; empty where none read along.
 
-    An acceptance that comes after the lock, once another member has accepted the record, need not be refused (Kafka
-    4.3.1 answered all 101 of one round without an error): two acceptances are no second one. A record is done with
-    when no member is given it any more.
+    An acceptance after the lock, when another member has accepted the record, need not be refused (Kafka 4.3.1 answered
+    all 101 of a round without error): a record is done with when no member is given it any more.
     """
     if not any(map(len, written.accepts)):
         return {}
