@@ -33,4 +33,5 @@ FAULT = FaultKind(
     sending=unmoved,
     commands=None,  # it stands still several times a second
     prepared=True,
+    follows=True,
 )

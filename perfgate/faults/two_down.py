@@ -1,5 +1,6 @@
 """two-down: two of three brokers crash; with min.insync.replicas=2 there is no service until either is back."""
 
+from perfgate.model.errors import TargetError
 from perfgate.model.faults import Case, Expectation, FaultKind, Scene
 
 SECOND_DOWN_AFTER_S = 2.0
@@ -9,7 +10,9 @@ START_S = 30.0
 
 def _act(scene: Scene) -> None:
     first = scene.leader()
-    second = next(broker for broker in scene.holders if broker != first)
+    second = next((broker for broker in scene.holders if broker != first), None)
+    if second is None:
+        raise TargetError(f"broker {first} alone holds the topic: no second one can be taken away")
     scene.do("kill", first)
     scene.hold(SECOND_DOWN_AFTER_S)
     scene.do("kill", second)

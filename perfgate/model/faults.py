@@ -127,6 +127,8 @@ class FaultKind:
     tiered: bool = False
     prepared: bool = False
     elects_controller: bool = False
+    follows: bool = False
+    """It is done to a broker that follows others."""
     others_read: tuple[Membership, ...] = ()
     """Memberships of which a group can be whose other members read what one of them does not."""
     joins: Callable[[int], Sequence[int]] | None = None
@@ -314,8 +316,10 @@ class FaultScenario(Scenario):
         return self._cannot_spare() or self._cannot_rebalance() or self._cannot_be_cold()
 
     def _cannot_spare(self) -> str:
-        """Why no client of it can be done without, though the fault is about those that are left."""
+        """Why no follower or client of it can be done without, though the fault is about those that are left."""
         about, consumers = self.fault.about, self.consumers
+        if about.follows and self.topic.replication_factor < 2:
+            return f"{about.name} needs a follower of each partition: topic.replicas=2 or more"
         if about.ends_load and self.producers < 2:
             return f"{about.name} kills a producer while others send: it needs 2 producers.processes or more"
         members = consumers.processes if consumers and consumers.membership in about.others_read else 0

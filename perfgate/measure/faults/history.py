@@ -189,12 +189,12 @@ def recall(path: Path) -> Written:
             facts = json.loads(str(kept["facts"]))
             rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name, 0))] for name in ROWS}
             log = kept["log"]
-    except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as error:
+        pairs = {name: list(map(tuple, facts[name])) for name in ("marks", "cpu", "memory") if name in facts}
+        states = [_state(state) for state in facts["states"]]
+        changes = facts["changes"] and [LoggedChange(**change) for change in facts["changes"]]
+        return Written(**{**facts, **pairs, **rows, "states": states, "changes": changes, "log": log})
+    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise ConfigurationError(f"{path}: not the history of a round ({error})") from error
-    pairs = {name: list(map(tuple, facts[name])) for name in ("marks", "cpu", "memory") if name in facts}
-    states = [_state(state) for state in facts["states"]]
-    changes = facts["changes"] and [LoggedChange(**change) for change in facts["changes"]]
-    return Written(**{**facts, **pairs, **rows, "states": states, "changes": changes, "log": log})
 
 
 def _state(entry: dict[str, object]) -> State:

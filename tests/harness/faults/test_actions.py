@@ -8,10 +8,12 @@ from unittest.mock import Mock
 import pytest
 
 from perfgate.model import FAULTS, Fault, FaultScenario
+from perfgate.model.errors import TargetError
 from perfgate.model.faults import Scene
 from perfgate.model.target import State
 from tests.harness.build import scenario
 
+ONE = ((2,), (2,))
 DONE = {
     *("kill broker", "stop broker", "pause broker", "cut off broker"),
     *("start node", "resume broker", "mend the links of broker"),
@@ -73,6 +75,16 @@ def test_the_load_is_followed_while_anything_is_done_to_real_brokers() -> None:
         phases = [call.args[1] for call in load.follow_until.call_args_list]
         followed = [phase for phase in phases if phase.rpartition(" ")[0] in DONE]
         assert len(followed) == brokers.done > 0, kind
+
+
+def test_no_second_broker_is_taken_where_one_holds_the_topic() -> None:
+    """It was a traceback, after the first had been looked for."""
+    brokers: Any = Brokers(())
+    brokers.last = replace(brokers.last, leaders=(2, 2), in_sync=ONE, replicas=ONE)
+    row = FaultScenario.of(scenario(), Fault(kind="two-down", hold_s=0.0))
+    with pytest.raises(TargetError, match="broker 2 alone holds the topic"):
+        row.fault.about.act(Scene(row, brokers, Mock(), brokers))
+    assert not brokers.taken
 
 
 PULSAR = tuple((11, 12, 13) for _ in range(3))

@@ -10,7 +10,7 @@ from perfgate import faults
 from perfgate.catalogue import pulsar
 from perfgate.catalogue.kafka import SCENARIOS
 from perfgate.judge.faults.expectation import expected_outage, expected_receiving
-from perfgate.model import FAULTS, Consumers, Fault, FaultScenario, Tier, parted
+from perfgate.model import FAULTS, Consumers, Fault, FaultScenario, Tier, TopicSpec, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import BACK
 from tests.harness.build import scenario
@@ -40,6 +40,8 @@ def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "words"),
     [
+        ("slow-follower", {"topic": TopicSpec(partitions=3, replication_factor=2)}, ""),
+        ("slow-follower", {"topic": TopicSpec(partitions=3, replication_factor=1)}, "topic.replicas=2 or more"),
         ("client-crash", {"producers": 2}, ""),
         ("client-crash", {"producers": 1}, "it needs 2 producers.processes or more"),
         ("consumer-kill", {"consumers": Consumers(membership="group", processes=2)}, ""),
@@ -52,7 +54,7 @@ def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
         ("consumer-slow", {"consumers": Consumers(membership="group", processes=2)}, "consumers.membership=share, and"),
     ],
 )
-def test_a_client_is_taken_away_only_where_others_can_go_on(kind: str, changes: dict[str, Any], words: str) -> None:
+def test_what_others_go_on_without_is_not_all_that_there_is(kind: str, changes: dict[str, Any], words: str) -> None:
     """`--set consumers.processes=1` made healthy brokers red: nobody was left to take the partitions over."""
     row = replace(FaultScenario.of(scenario(), Fault(kind=kind)), **changes)
     assert words in row.unfit_for_fault

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,6 +121,18 @@ def test_what_is_no_history_or_not_a_whole_one_is_said_to_be_none(kept: str, tmp
     path.write_bytes(damaged.get(kept, whole[:middle] + bytes(200) + whole[middle + 200 :]))
     with pytest.raises(ConfigurationError, match="not the history of a round"):
         recall(path)
+
+
+@pytest.mark.parametrize("facts", [{"states": None}, {"later": 1}, {"changes": [{"what": "new"}]}])
+def test_a_history_of_another_version_is_said_to_be_none(facts: dict[str, Any], tmp_path: Path) -> None:
+    """A fact that this version does not know, or lacks, ended a replay with a traceback."""
+    keep(tmp_path / "one.npz", history())
+    with np.load(tmp_path / "one.npz") as kept:
+        entries = {name: kept[name] for name in kept.files}
+    entries["facts"] = np.array(json.dumps({**json.loads(str(entries["facts"])), **facts}))
+    np.savez_compressed(tmp_path / "one.npz", **entries)
+    with pytest.raises(ConfigurationError, match="not the history of a round"):
+        recall(tmp_path / "one.npz")
 
 
 def test_one_round_without_loss_within_what_the_settings_predict_passes() -> None:
