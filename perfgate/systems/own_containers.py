@@ -70,7 +70,8 @@ class OwnContainers:
             more["mem_limit"] = more["memswap_limit"] = f"{memory}m"  # the same: no swap
         name = self._name_of(node)
         container = self.nodes[node] = self._made(image, hostname=name, **more)
-        return container.with_network_aliases(name)
+        container.with_network_aliases(name)
+        return container
 
     def beside(self, name: str, image: str) -> DockerContainer:
         """Return a container in the nodes' network that is watched and removed with them."""
@@ -78,8 +79,9 @@ class OwnContainers:
         return container
 
     def _made(self, image: str, **more: object) -> DockerContainer:
-        labels = {OWNER: mark_of_this_process()}
-        return DockerContainer(image).with_network(self._network).with_kwargs(labels=labels, **more)
+        container = DockerContainer(image)
+        container.with_network(self._network).with_kwargs(labels={OWNER: mark_of_this_process()}, **more)
+        return container
 
     def start_proxy(
         self,
@@ -135,8 +137,8 @@ class OwnContainers:
     def tail(self, node: int, lines: int) -> str:
         return tail_of(self.nodes[node], lines) if node in self.nodes else "(not started)"
 
-    def logged(self) -> list[str]:
-        return [self.tail(node, 1) for node in self.nodes]
+    def logged(self) -> tuple[str, ...]:
+        return tuple(self.tail(node, 1) for node in self.nodes)
 
     def log(self, node: int) -> str:
         with suppress(*DockerErrors):
