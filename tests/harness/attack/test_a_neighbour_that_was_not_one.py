@@ -148,7 +148,8 @@ def without_neighbour(measured: Measurement) -> Measurement:
 def test_a_side_that_had_no_neighbour_is_no_reference(flattered: str, loss: bool) -> None:
     """It is better than it would be: the other seems to be slower, and itself no slower than it is."""
     slower = comparison(0.5)
-    spoilt = replace(slower, **{flattered: without_neighbour(getattr(slower, flattered))})
+    side: Any = {flattered: without_neighbour(getattr(slower, flattered))}
+    spoilt = replace(slower, **side)
     assert bool(sound_units(spoilt, METRICS["records_per_s"])) is loss
     assert judge_comparison(spoilt).effect is (Effect.SLOWER if loss else Effect.INVALID)
 

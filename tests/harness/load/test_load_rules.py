@@ -140,8 +140,7 @@ def test_the_window_of_a_load_that_is_due_opens_when_it_owes_no_more(due: bool, 
 
 def test_what_a_producer_did_counts_though_it_was_killed() -> None:
     """Its records fell out of the limit on bytes, so that the others could write as many again before it held."""
-    with processes("producer-1", "producer-2") as (generators, heard):
-        generators.follow("producer")
+    with processes("producer-1", "producer-2", leading="producer") as (generators, heard):
         for name, done in (("producer-1", 50), ("producer-2", 40), ("producer-2", 60)):
             heard(name, {"event": "progress", "at": time.monotonic(), "attempted": 70, "done": done, "failed": 3})
             if done == 40:
@@ -154,8 +153,7 @@ def test_what_a_producer_did_counts_though_it_was_killed() -> None:
 
 def test_a_load_goes_on_whose_only_producer_was_killed_before_its_first_report() -> None:
     """The next report of a consumer ended the round in a traceback."""
-    with processes("producer-1", "consumer-1") as (generators, heard):
-        generators.follow("producer")
+    with processes("producer-1", "consumer-1", leading="producer") as (generators, heard):
         generators.kill("producer-1")
         heard("consumer-1", {"event": "progress", "at": time.monotonic(), "attempted": 9, "done": 9, "failed": 0})
         generators.listen_until(time.monotonic() + 0.1, "loading", observer([]))
