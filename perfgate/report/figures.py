@@ -81,7 +81,7 @@ def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any], of_pulsar: bool) 
         with_unit(measured, metric),
         change_of(measured, last),
         change_of(measured, decided["baseline"]),
-        or_dash(None if _waited_since_the_start(entry) else _value(metrics, P99)),
+        "-" if (p99 := _value(metrics, P99)) is None or _waited_since_the_start(entry) else number(p99),
         or_dash(_value(metrics, CPU)),
         or_dash(decided["limit"]),
     )
