@@ -115,8 +115,8 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
         for metric in _recorded(entries) if entries else ():
-            unseen = any(metric not in r["metrics"] for e in entries for r in e["rounds"])
-            if metric in (*TIMES_UNTIL, P99_BACK) and unseen:
+            of_a_time = metric in (*TIMES_UNTIL, P99_BACK)
+            if of_a_time and any(metric not in r["metrics"] for e in entries for r in e["rounds"]):
                 continue
             taken = [e for e in entries if metric in e["metrics"] and _sound(e, metric)]
             values = tuple(_as_judged(e, metric) for e in taken)

@@ -211,6 +211,7 @@ def test_load_hosts_that_do_not_answer_keep_nothing_applied(
     (tmp_path / "state").rename(tmp_path / "xdg" / "kafka-perf-gate" / live.COMMANDS)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setattr(live, "Progress", Mock())
+    monkeypatch.setattr(live, "prepare", Mock())
     monkeypatch.setattr(live, "load_hosts", Mock(side_effect=ConfigurationError("no scheduler answers")))
     run = Mock(resume=None, run_dir=tmp_path / "run", load=Mock(confirmed=False))
     with pytest.raises(ConfigurationError, match="no scheduler answers"), live.live(MagicMock(), run, Book(), []):
