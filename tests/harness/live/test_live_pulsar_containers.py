@@ -55,8 +55,52 @@ def no_ryuk() -> Iterator[None]:
         yield
 
 
+def test_a_scenario_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
+    short = ("--rounds", 2, "--window", 2, "--broker-warmup", 20, "--relations-only")
+    bounds = ("--broker-cpus", 1, "--broker-memory", 900)
+    done = gate(tmp_path / "results", *IMAGES, *short, *bounds, "-k", "paced-500 or batch-16k")
+    assert done.measured, done.output
+    target = done.run["target"]
+    assert (target["kind"], target["image"], target["pulsar_version"]) == ("containers", IMAGE, "4.0.8")
+    assert (target["broker_cpus"], target["broker_memory_mib"]) == (1, 900)
+    for name in ("paced-500", "batch-16k"):
+        entry = done.scenario(name)
+        assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
+        metrics = entry["metrics"]
+        for role in ("brokers", "bookies", "metadata"):
+            assert metrics[f"broker_cpu_cores.{role}"]["value"] > 0
+            assert 30 < metrics[f"broker_rss_mib.{role}"]["value"] < 3_000
+    logs = list((tmp_path / "results").glob("2*/logs/cluster-1/*.log"))
+    assert len(logs) == 8, "seven nodes, and the tool that set the metadata up"
+    assert ours() == []
+
+
+def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    command = gate_command(tmp_path / "results", *IMAGES, "-k", "paced-500", "--window", 60)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: len(ours()) >= 5, BEGUN_BOUND_S, "four containers and their network")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    left = settled()
+    assert left
+    assert sorted(remove_leftovers(docker_engine())) == sorted(left)
+    assert ours() == []
+
+
+def test_an_image_that_cannot_be_had_is_one_message(tmp_path: Path) -> None:
+    none = "kafka-perf-gate-test/none:1"
+    done = gate(tmp_path / "results", *IMAGES[:-1], none, "-k", "paced-500")
+    assert done.code == 2, done.output
+    assert f"image {none} is not on this machine and cannot be pulled" in done.output
+    assert "name another with --pulsar-image" in done.output
+    assert "Traceback" not in done.output
+
+
 @pytest.fixture(scope="module")
 def cluster(engine: None, no_ryuk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainersCluster]:
+    """Of the tests from here on; those above expect no containers but their own."""
     logs = tmp_path_factory.mktemp("logs")
     target = ContainersTarget(log_folder=logs, toxiproxy_image=images.TOXIPROXY_IMAGE, say=print, note=print)
     target.prepare([SPEC])
@@ -151,46 +195,3 @@ def test_a_node_that_ends_by_itself_is_named_with_its_log(cluster: ContainersClu
         raise NotYet("nothing was noticed")
 
     poll_until("the check went on", ended, within_s=BOUND_S, every_s=0.1)
-
-
-def test_a_scenario_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
-    short = ("--rounds", 2, "--window", 2, "--broker-warmup", 20, "--relations-only")
-    bounds = ("--broker-cpus", 1, "--broker-memory", 900)
-    done = gate(tmp_path / "results", *IMAGES, *short, *bounds, "-k", "paced-500 or batch-16k")
-    assert done.measured, done.output
-    target = done.run["target"]
-    assert (target["kind"], target["image"], target["pulsar_version"]) == ("containers", IMAGE, "4.0.8")
-    assert (target["broker_cpus"], target["broker_memory_mib"]) == (1, 900)
-    for name in ("paced-500", "batch-16k"):
-        entry = done.scenario(name)
-        assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
-        metrics = entry["metrics"]
-        for role in ("brokers", "bookies", "metadata"):
-            assert metrics[f"broker_cpu_cores.{role}"]["value"] > 0
-            assert 30 < metrics[f"broker_rss_mib.{role}"]["value"] < 3_000
-    logs = list((tmp_path / "results").glob("2*/logs/cluster-1/*.log"))
-    assert len(logs) == 8, "seven nodes, and the tool that set the metadata up"
-    assert ours() == []
-
-
-def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    command = gate_command(tmp_path / "results", *IMAGES, "-k", "paced-500", "--window", 60)
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: len(ours()) >= 5, BEGUN_BOUND_S, "four containers and their network")
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    left = settled()
-    assert left
-    assert sorted(remove_leftovers(docker_engine())) == sorted(left)
-    assert ours() == []
-
-
-def test_an_image_that_cannot_be_had_is_one_message(tmp_path: Path) -> None:
-    none = "kafka-perf-gate-test/none:1"
-    done = gate(tmp_path / "results", *IMAGES[:-1], none, "-k", "paced-500")
-    assert done.code == 2, done.output
-    assert f"image {none} is not on this machine and cannot be pulled" in done.output
-    assert "name another with --pulsar-image" in done.output
-    assert "Traceback" not in done.output
