@@ -522,7 +522,7 @@ def test_a_broker_that_a_fault_has_made_stand_still_holds_nothing_up(
     goes_on = threading.Event()
 
     def waits(request: Request) -> bool:
-        return request.broker == asked_first and goes_on.wait(5.0) and False
+        return request.broker == asked_first and goes_on.wait(60.0) and False
 
     pulsar.first.append((waits, None))
     monkeypatch.setattr("perfgate.systems.attached.cluster.AWAY_ASK_S", 0.1)
@@ -532,7 +532,7 @@ def test_a_broker_that_a_fault_has_made_stand_still_holds_nothing_up(
     took_s = time.perf_counter() - began
     goes_on.set()
     cluster.faults.do("start", node)
-    assert took_s < 3.0
+    assert took_s < 15.0
 
 
 def test_a_broker_that_stands_still_does_not_hold_a_start_up(
@@ -540,13 +540,13 @@ def test_a_broker_that_stands_still_does_not_hold_a_start_up(
 ) -> None:
     """It was waited for twice 20 s at each look at the brokers."""
     goes_on = threading.Event()
-    pulsar.first.append((lambda request: request.broker == 3 and goes_on.wait(5.0) and False, None))
+    pulsar.first.append((lambda request: request.broker == 3 and goes_on.wait(60.0) and False, None))
     monkeypatch.setattr("perfgate.systems.pulsar.attached.nodes.ANSWER_WITHIN_S", 0.1)
     began = time.perf_counter()
     target(pulsar, urls=pulsar.urls[:2]).prepare([SPEC])
     took_s = time.perf_counter() - began
     goes_on.set()
-    assert took_s < 3.0
+    assert took_s < 15.0
 
 
 @pytest.mark.parametrize(
